@@ -83,7 +83,7 @@ std::vector<LabelledLaw> finalists(const SearchFile& file, const Search& search)
   std::vector<LabelledLaw> laws;
   for (const std::size_t place : front(search.tried()))
     if (laws.size() < static_cast<std::size_t>(file.finalists))
-      laws.push_back({search.label(search.tried()[place]), search.tried()[place].law});
+      laws.push_back({search.tried()[place].label(), search.tried()[place].law});
   return laws;
 }
 
@@ -171,8 +171,8 @@ std::string laws_text(const SearchFile& file, const Search& search, const std::v
   text +=
       "\nScores below are those of the search's own seeds and tasks: they chose these laws, and are no results.\n";
   for (const LabelledLaw& law : laws) {
-    const auto one = std::ranges::find_if(search.tried(),
-                                          [&](const Candidate& c) { return search.label(c) == law.label; });
+    const auto one =
+        std::ranges::find_if(search.tried(), [&](const Candidate& c) { return c.label() == law.label; });
     text += fmt::format("\n## {}\n\n`{}`\n\n{}\n\n```latex\n{}\n```\n\nIn Python: `ct.rule(\"{}\")`\n\n{}",
                         law.label, law.law, spelt(one->price),
                         rules::latex(*rules::parse_law(rules::steps_of(law.law))), law.law,
@@ -187,7 +187,7 @@ std::string laws_csv(const Search& search) {
   for (std::size_t i = 0; i < search.tried().size(); ++i) {
     const Candidate& one = search.tried()[i];
     if (one.stage >= Stage::whole)
-      text += fmt::format("{},{},{},{},{},{},{},{},\"{}\"\n", search.label(one), one.generation, one.score,
+      text += fmt::format("{},{},{},{},{},{},{},{},\"{}\"\n", one.label(), one.generation, one.score,
                           one.price.operations, cost(one.price), one.price.floats, one.price.engines ? 1 : 0,
                           std::ranges::find(best, i) != best.end() ? 1 : 0, one.law);
   }

@@ -43,8 +43,6 @@ Search::Search(const Schema& schema, const SearchFile& file, Trials& trials, Jou
 
 bool Search::time_is_up() const { return file_.minutes > 0 && seconds() >= 60 * file_.minutes; }
 
-std::string Search::label(const Candidate& one) const { return fmt::format("law{}", one.number); }
-
 bool Search::run() {
   if (recorded_ > 0 && time_is_up())
     tell_(fmt::format("minutes = {}: {:.1f} have been spent here, so that no law is added", file_.minutes,
@@ -186,25 +184,21 @@ double Search::score(const Run& run, double loss) const {
   return std::log10(std::clamp(loss / found->second, kFloor, 1.0));
 }
 
-std::vector<double> Search::scores(const Candidate& one, const std::vector<std::vector<Run>>& runs,
-                                   bool third) const {
-  const std::string name = label(one);
+double Search::score(const Candidate& one, const std::vector<std::vector<Run>>& runs, bool third) const {
   std::map<double, double> by_rate;
-  double weights = 0;
+  double weights = 0, best = std::numeric_limits<double>::infinity();
   for (std::size_t task = 0; task < runs.size(); ++task) {
     std::map<double, std::pair<double, int>> sums;
     for (const Run& run : runs[task])
-      if (run.label == name) {
+      if (run.label == one.label()) {
         auto& [sum, count] = sums[run.config.get_double("train.learning_rate")];
         sum += score(run, trials_.of(run, third).loss), ++count;
       }
     for (const auto& [rate, sum] : sums) by_rate[rate] += file_.weights[task] * sum.first / sum.second;
     weights += file_.weights[task];
   }
-  std::vector<double> all;
-  for (const double rate : file_.rates.empty() ? std::vector{by_rate.begin()->first} : file_.rates)
-    if (const auto found = by_rate.find(rate); found != by_rate.end()) all.push_back(found->second / weights);
-  return all;
+  for (const auto& [rate, sum] : by_rate) best = std::min(best, sum / weights);
+  return best;
 }
 
 bool Search::try_stage(std::vector<Candidate*> laws, Stage stage) {
@@ -212,7 +206,7 @@ bool Search::try_stage(std::vector<Candidate*> laws, Stage stage) {
   const std::size_t seeds = stage == Stage::seeds ? file_.seeds.size() : 1,
                     rates = stage == Stage::seeds ? std::max<std::size_t>(1, file_.rates.size()) : 1;
   std::vector<LabelledLaw> labelled;
-  for (const Candidate* one : laws) labelled.push_back({label(*one), one->law});
+  for (const Candidate* one : laws) labelled.push_back({one->label(), one->law});
   std::vector<std::vector<Run>> runs;  // by task
   std::vector<Run> flat;
   for (std::size_t task = 0; task < file_.tasks(); ++task) {
@@ -221,11 +215,8 @@ bool Search::try_stage(std::vector<Candidate*> laws, Stage stage) {
   }
   if (!trials_.train(file_.name, flat, stage == Stage::third)) return false;
   for (Candidate* one : laws) {
-    const std::vector<double> by_rate = scores(*one, runs, stage == Stage::third);
-    const auto best = std::ranges::min_element(by_rate);
     one->stage = stage;
-    one->rate = static_cast<std::size_t>(best - by_rate.begin());
-    (stage == Stage::third ? one->third : one->score) = *best;
+    (stage == Stage::third ? one->third : one->score) = score(*one, runs, stage == Stage::third);
   }
   return true;
 }

@@ -44,7 +44,6 @@ class Search {
   const std::vector<Candidate>& tried() const { return tried_; }
   const Draws& draws() const { return draws_; }
   double seconds() const { return spent_ + now_seconds() - begun_; }  ///< those of earlier processes too
-  std::string label(const Candidate& one) const;
 
   /// Mean score of a label's runs of one seed: log10 of the loss over that of answering nothing, down to that of kFloor.
   double score(const Run& run, double loss) const;
@@ -53,9 +52,8 @@ class Search {
   std::vector<Candidate> draw_generation(std::size_t wanted);
   Candidate draw(RandomStream& random) const;
   bool is_worth_a_trial(Candidate& one);
-  /// By rate: means over tasks and seeds.
-  std::vector<double> scores(const Candidate& one, const std::vector<std::vector<Run>>& runs,
-                             bool third) const;
+  /// At its best rate, of runs by task: means over tasks and seeds.
+  double score(const Candidate& one, const std::vector<std::vector<Run>>& runs, bool third) const;
   bool try_generation(std::vector<Candidate>& generation);
   bool try_stage(std::vector<Candidate*> laws, Stage stage);
   void note(const Candidate& one);
