@@ -75,7 +75,7 @@ floats = 9"
   search_file "candidates = 12"
   "$crosstalk" search s.toml --out whole -q >whole.txt
   local stops=0
-  while ! timeout -s TERM 0.7 "$crosstalk" search s.toml --out parts -q >parts.txt; do
+  while ! timeout -s TERM "$((stops / 2)).7" "$crosstalk" search s.toml --out parts -q >parts.txt; do
     stops=$((stops + 1))
     [ "$stops" -lt 100 ]
   done
