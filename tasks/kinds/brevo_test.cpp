@@ -12,7 +12,8 @@ namespace crosstalk::testing {
 namespace {
 
 [[maybe_unused]] const bool pinned =
-    pin("brevo", {{"standard", {}, 0x0u, 0x0u}, {"large", {{"nodes", 125}}, 0x0u, 0x0u}});
+    pin("brevo", {{"standard", {}, 0x702cc9a51969cfcau, 0xca294be2f90a489cu},
+                  {"large", {{"nodes", 125}}, 0x49ce5ac7a8268563u, 0xd1056bfc4ab9c1bfu}});
 
 // 10,000 of each split: said is the smallest node that waits for none of those that are left, until none is.
 TEST(Brevo, SaysWhatANodeDependsOnByTheEdges) {
