@@ -125,7 +125,7 @@ TokenNumbers IntegerFile::read(std::int64_t first, std::int64_t n, std::vector<s
     return numbers;
   }
   const auto bytes = static_cast<std::size_t>(n * numbers.bytes);
-  room.resize((bytes + 7) / 8);
+  room.assign((bytes + 7) / 8, 0);
   auto* to = reinterpret_cast<char*>(room.data());
   numbers.at = to;
   for (std::size_t done = 0; done < bytes;) {
@@ -135,7 +135,6 @@ TokenNumbers IntegerFile::read(std::int64_t first, std::int64_t n, std::vector<s
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       broken_ = true;
-      std::memset(to + done, 0, bytes - done);
       break;
     }
     done += static_cast<std::size_t>(got);
