@@ -46,6 +46,7 @@ const char* figure_for(const Study& study) {
   if (task == "swap") return "tracking";
   if (config.has("eval.length_factors") && !config.get_string("eval.length_factors").empty()) return "length";
   if (task == "words") return "tracking";
+  if (task == "text") return "curves";
   if (config.get_string("model.name") == "language") return "accuracy";
   return task == "reassign" ? "updates" : "capacity";
 }
