@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes what documents say of the program from the program: docs/reference.md, and what stands between markers in
-README.md, docs/memories.md, docs/comparable.md, docs/apply.md and results/published/README.md; and the tables of benchmarks/README.md from its CSVs.
+README.md, docs/memories.md, docs/comparable.md, docs/apply.md, docs/search.md and
+results/published/README.md; and the tables of benchmarks/README.md from its CSVs.
 A mark <!-- made: COMMAND --> stands before lines, <!-- said: COMMAND --> within a sentence; either ends with <!-- end -->.
 
     documents.py SOURCE CROSSTALK            writes them (`ninja -C build/cpu documents`)
@@ -58,7 +59,7 @@ def main(arguments):
         sys.exit(__doc__)
     source, crosstalk = Path(arguments[-2]), Path(arguments[-1]).resolve()
     pages = {source / "docs/reference.md": said(crosstalk, ["reference"])}
-    for name in ["README.md", "docs/memories.md", "docs/comparable.md", "docs/apply.md", "results/published/README.md",
+    for name in ["README.md", "docs/memories.md", "docs/comparable.md", "docs/apply.md", "docs/search.md", "results/published/README.md",
                  "benchmarks/README.md"]:
         pages[source / name] = made(source / name, crosstalk)
     old = [path for path, text in pages.items() if path.read_text() != text]

@@ -11,6 +11,7 @@
 #include "experiments/common/provenance.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/planning/estimate.h"
 #include "experiments/search/front.h"
 #include "experiments/search/shuffled_task.h"
 #include "experiments/sharing/session_options.h"
@@ -41,7 +42,8 @@ std::string tasks_text(const Schema& schema, const SearchFile& file) {
   return table(rows);
 }
 
-int show_plan(const Schema& schema, const SearchFile& file, Console& console) {
+int show_plan(const Schema& schema, const SearchFile& file, const TrainingOptions& training,
+              Console& console) {
   std::ostream& out = console.out;
   out << tasks_text(schema, file) << "\n";
   const Limits& limits = file.limits;
@@ -61,8 +63,13 @@ int show_plan(const Schema& schema, const SearchFile& file, Console& console) {
                      file.minutes > 0 && file.candidates > 0 ? " or " : "",
                      file.candidates > 0 ? plural(file.candidates, "law") : "", file.generation);
   const Study front = front_of(schema, file, {{"law0", kPlainSum}});
-  out << fmt::format("afresh: up to {}, {} seeds each, {}\n", plural(file.finalists, "law"), file.fresh_seeds,
-                     front.product);
+  std::vector<const Run*> runs;
+  for (const Run& run : front.runs)
+    for (int law = 0; law < (run.label == "law0" ? file.finalists : 1); ++law) runs.push_back(&run);
+  out << fmt::format("afresh: up to {}, and {} of [memories.LABEL], by {}: {}, {}; slower laws take longer\n",
+                     plural(file.finalists, "law"), std::ssize(front.labels) - 1,
+                     plural(file.fresh_seeds, "seed"), plural(std::ssize(runs), "run"),
+                     estimate_time(runs, training).text);
   if (!file.root.find("fresh"))
     print_note(
         console,
@@ -76,11 +83,6 @@ void write(const fs::path& path, const std::string& text) {
   if (!stream.flush()) throw StoreError(fmt::format("{}: cannot be written", path.string()));
 }
 
-std::string spelt(const Interval& one, int digits) {
-  return fmt::format("{:.{}f} [{:.{}f}, {:.{}f}]", one.mean, digits, one.mean - one.half, digits,
-                     one.mean + one.half, digits);
-}
-
 /// One call of `search`.
 class SearchCommand {
  public:
@@ -92,7 +94,6 @@ class SearchCommand {
   }
 
   int run() {
-    if (arguments_.has("plan")) return show_plan(schema_, file_, console_);
     Trials::Settings settings;
     settings.store = store_;
     if (const std::string why =
@@ -100,6 +101,7 @@ class SearchCommand {
         !why.empty())
       print_note(console_, why);
     settings.training.threads = static_cast<int>(arguments_.integer("threads", 0, 1, 4096));
+    if (arguments_.has("plan")) return show_plan(schema_, file_, settings.training, console_);
     if (file_.shuffled) settings.training.make_task = shuffled_task;
     settings.keeps_records = !file_.shuffled;
     const int threads = settings.training.threads > 0 ? settings.training.threads : available_cores();
@@ -113,7 +115,7 @@ class SearchCommand {
     };
     if (!file_.shuffled)
       const StoreWriter made(store_);  // before the journal: a store is made in an empty folder
-    Journal journal(store_ / "search" / "candidates.jsonl");
+    Journal journal(journal_of(store_));
     check_course(journal);
     Trials trials(settings, journal);
     Search search(schema_, file_, trials, journal, [this](const std::string& line) {
@@ -136,7 +138,6 @@ class SearchCommand {
     const Study study = parse_study(schema_, text, front.string(), {});
     write(front, text);
     write(folder / (file_.name + ".toml"), file_.text);
-    write(folder / "laws.md", laws_text(file_, search, laws));
     write(folder / "laws.csv", laws_csv(search));
     if (!quiet_)
       print_note(console_, fmt::format("{} afresh: {}", plural(std::ssize(laws), "law"), study.product));
@@ -145,7 +146,9 @@ class SearchCommand {
       StoreWriter(store_).keep_study(study.name, text);
       keep_asked(store_, asked_of(study));
     }
-    report(search, fresh_results(file_, search, study, trials, std::ssize(search.tried())), laws);
+    const FreshResults results = fresh_results(file_, search, study, trials);
+    write(folder / "laws.md", laws_text(file_, search, laws, results));
+    report(search, results, laws);
     return exit_done;
   }
 
@@ -187,16 +190,15 @@ class SearchCommand {
                                      100 * trials.seconds() / std::max(1e-9, now_seconds() - started_)));
   }
 
-  void report(const Search& search, const std::vector<FreshResult>& results,
-              const std::vector<LabelledLaw>& laws) const {
+  void report(const Search& search, const FreshResults& results, const std::vector<LabelledLaw>& laws) const {
     std::vector<std::vector<std::string>> rows = {
         {"memory", "score", "accuracy less chance", "less the best built-in", "law"}};
-    for (const FreshResult& one : results) {
+    for (const FreshResult& one : results.memories) {
       const auto law = std::ranges::find(laws, one.label, &LabelledLaw::label);
       rows.push_back({one.label, spelt(one.score, 2), one.guessed ? spelt(*one.guessed, 3) : "",
                       one.against ? spelt(*one.against, 2) : "", law == laws.end() ? "" : law->law});
     }
-    console_.out << table(rows);
+    console_.out << table(rows) << "\n" << table(by_task(results)) << "\n";
     console_.out << fmt::format(
         "Score: mean over settings of log10(test loss / loss of answering nothing), 0 is nothing learned; by {} seeds that the search has "
         "not used. Intervals: 95 % (Student's t), Bonferroni for the {} laws that were tried.\n",

@@ -16,6 +16,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/planning/survey.h"
+#include "experiments/search/journal.h"
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/signals.h"
 #include "experiments/training/foreign_memory.h"
@@ -98,8 +99,22 @@ struct Status {
   /// What a study asks for, or all studies of a store; without them nobody knows what is missing.
   AskedRuns asked;
   StoreSurvey survey;                       ///< with --watch empty
+  std::string search;                       ///< what a search in the store has come to; "": none
   std::map<std::string, LiveRun> training;  ///< runs without a record, as far as they have come
 };
+
+/// Of a search's own runs a sentence tells: each law would be a row.
+void fold_search(Status& status) {
+  const fs::path& store = status.target.store;
+  status.search = status.target.study ? "" : search::summary_of(store);
+  if (status.search.empty()) return;
+  std::set<std::string> ids;
+  for (const Asked& asked : read_asked(store))
+    for (const AskedLabel& label : asked.labels) ids.insert(label.runs.begin(), label.runs.end());
+  const auto folded = std::erase_if(status.heads.contents.records,
+                                    [&](const auto& record) { return ids.count(record.first) == 0; });
+  status.search += fmt::format("; its {} are not listed", plural(static_cast<std::int64_t>(folded), "run"));
+}
 
 void read_training(Status& status) {
   status.training = live_runs(status.target.store);
@@ -316,6 +331,7 @@ void print_text(const Status& status, Console& console) {
   for (const auto& [label, n] : counts) row(label, n);
   if (counts.size() != 1) row("total", total_of(status));
   console.out << "store: " << full_path(status.target.store) << "\n\n" << table(cells) << "\n";
+  if (!status.search.empty()) console.out << printable_line(status.search) << "\n";
   if (const std::string verdicts = outcome_text(status.survey); !verdicts.empty())
     console.out << verdicts << "\n";
   for (const std::string& line : status.survey.suspects) console.out << line << "\n";
@@ -431,6 +447,7 @@ int watch(Status& status, WorkerWatch& workers, StoreFollower& follower, const A
     if (arguments.has("json")) {
       print_json(status, console);
     } else {
+      if (!arguments.has("where")) fold_search(status);
       print_text(status, console);
     }
     console.out << std::flush;
@@ -475,6 +492,7 @@ int run_status(const Arguments& arguments, Console& console) {
   if (arguments.has("every") && !arguments.has("watch"))
     throw UsageError("--every: seconds between two looks of --watch; add --watch, or leave it out");
   if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
+  if (!arguments.has("where") && !arguments.has("json")) fold_search(status);
   status.survey = survey(status.target.study ? &*status.target.study : nullptr, store, status.heads);
   if (arguments.has("json"))
     print_json(status, console);
@@ -498,7 +516,8 @@ extern const Command status_command = {
     "What became of training (solved, plateau, still falling, ...: 'crosstalk describe verdict') is\n"
     "counted, and how many runs lie within the noise of chance; where the best learning rate of a grid is its largest or its smallest, that is said\n"
     "('crosstalk describe best' says why it matters), and so are runs that an earlier version may have recorded\n"
-    "wrongly; none of it with --watch, or of more than 20,000 runs. --where counts the store's runs that match.\n\n"
+    "wrongly; none of it with --watch, or of more than 20,000 runs. --where counts the store's runs that match.\n"
+    "Of the runs of a search's laws a sentence tells, unless --where or --json is given.\n\n"
     "Examples:\n"
     "  crosstalk status experiments/quickstart.toml\n"
     "  crosstalk status /scratch/me/store --watch\n"

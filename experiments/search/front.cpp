@@ -2,10 +2,10 @@
 #include "experiments/search/front.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "models/rules/latex.h"
 #include "tasks/task.h"
@@ -46,15 +46,35 @@ double chance_of(const Run& run, bool shuffled) {
   return found == baselines.end() ? 0 : found->second;
 }
 
-/// Means over settings, by seed.
-struct BySeed {
-  std::map<std::int64_t, std::vector<double>> validation, score, guessed;
-};
-
-std::vector<double> means(const std::map<std::int64_t, std::vector<double>>& by_seed) {
+/// Means over settings, a value a seed.
+using BySeed = std::map<std::int64_t, std::vector<double>>;
+std::vector<double> means(const BySeed& by_seed) {
   std::vector<double> all;
   for (const auto& [seed, values] : by_seed) all.push_back(interval(values, 0.95).mean);
   return all;
+}
+
+/// Settings of tasks, and what they are called: the task, and what the file says otherwise of it elsewhere.
+std::vector<std::pair<std::string, std::string>> tasks_of(const SearchFile& file,
+                                                          const std::vector<Run>& runs) {
+  std::map<std::string, const Run*> settings;
+  std::vector<std::pair<std::string, std::string>> out;
+  std::map<std::pair<std::string, std::string>, std::set<OptionValue>> values;  // by task and key
+  for (const Run& run : runs) {
+    if (!settings.emplace(task_setting(run), &run).second) continue;
+    out.emplace_back(task_setting(run), run.config.get_string("task.name"));
+    for (const auto& [key, value] : run.config.values()) values[{out.back().second, key}].insert(value);
+  }
+  for (auto& [setting, name] : out) {
+    std::string more;
+    for (const auto& [key, value] : settings.at(setting)->config.values())
+      if (const std::string word = key.substr(key.find('.') + 1);
+          key.starts_with("task.") && values[{name, key}].size() > 1 &&
+          file.text.find(word) != std::string::npos)  // others follow from it
+        more += fmt::format(" {}={}", word, crosstalk::to_text(value));
+    name += more + (file.settings.count(setting) != 0 ? "" : " (fresh)");
+  }
+  return out;
 }
 
 }  // namespace
@@ -63,66 +83,96 @@ std::vector<LabelledLaw> finalists(const SearchFile& file, const Search& search)
   std::vector<LabelledLaw> laws;
   for (const std::size_t place : front(search.tried()))
     if (laws.size() < static_cast<std::size_t>(file.finalists))
-      laws.push_back({search.label(search.tried()[place]), search.tried()[place].law});
+      laws.push_back({search.tried()[place].label(), search.tried()[place].law});
   return laws;
 }
 
-std::vector<FreshResult> fresh_results(const SearchFile& file, const Search& search, const Study& study,
-                                       const Trials& trials, std::int64_t tried) {
-  const double confidence = 1 - 0.05 / static_cast<double>(std::max<std::int64_t>(1, tried));
-  std::map<std::string, std::map<double, BySeed>> all;
+FreshResults fresh_results(const SearchFile& file, const Search& search, const Study& study,
+                           const Trials& trials) {
+  const double confidence = 1 - 0.05 / static_cast<double>(std::max<std::size_t>(1, search.tried().size()));
+  const auto tasks = tasks_of(file, study.runs);
   std::map<std::string, double> chances;  // by setting: seeds and laws share them
+  /// By label, rate, and what: "validation", "score", "guessed", or a setting, of which it is the score.
+  std::map<std::string, std::map<double, std::map<std::string, BySeed>>> all;
   for (const Run& run : study.runs) {
     const Outcome& outcome = trials.of(run, false);
-    const auto [chance, added] = chances.emplace(task_setting(run), 0);
+    const std::string setting = task_setting(run);
+    const auto [chance, added] = chances.emplace(setting, 0);
     if (added) chance->second = chance_of(run, file.shuffled);
-    const bool tested = std::isfinite(outcome.test_loss);
+    const double score =
+        search.score(run, std::isfinite(outcome.test_loss) ? outcome.test_loss : outcome.loss);
+    const double accuracy = std::isfinite(outcome.test_accuracy) ? outcome.test_accuracy : outcome.accuracy;
     for (const std::string& label : run.labels) {
-      BySeed& here = all[label][run.config.get_double("train.learning_rate")];
-      here.validation[run.seed].push_back(search.score(run, outcome.loss));
-      here.score[run.seed].push_back(search.score(run, tested ? outcome.test_loss : outcome.loss));
-      const double accuracy = std::isfinite(outcome.test_accuracy) ? outcome.test_accuracy : outcome.accuracy;
-      here.guessed[run.seed].push_back((std::isfinite(accuracy) ? accuracy : chance->second) -
-                                       chance->second);
+      auto& here = all[label][run.config.get_double("train.learning_rate")];
+      here["validation"][run.seed].push_back(search.score(run, outcome.loss));
+      here["score"][run.seed].push_back(score);
+      here[setting][run.seed].push_back(score);
+      here["guessed"][run.seed].push_back(std::isfinite(accuracy) ? accuracy - chance->second : 0);
     }
   }
-  std::vector<FreshResult> results;
+  FreshResults out;
+  for (const auto& [setting, name] : tasks) out.tasks.push_back(name);
   std::map<std::string, std::vector<double>> scores;
   std::string best;
+  const TomlEntry* others = file.root.find("memories");
   for (const StudyLabel& label : study.labels) {
-    FreshResult one{label.label, 0, {}, {}, {}};
+    FreshResult one{label.label, 0, {}, {}, {}, {}};
     double least = std::numeric_limits<double>::infinity();
-    for (const auto& [rate, here] : all.at(label.label))
-      if (const double mean = interval(means(here.validation), 0.95).mean; mean < least)
+    for (auto& [rate, here] : all.at(one.label))
+      if (const double mean = interval(means(here["validation"]), 0.95).mean; mean < least)
         least = mean, one.rate = rate;
-    const BySeed& here = all.at(label.label).at(one.rate);
-    scores[one.label] = means(here.score);
+    auto& here = all.at(one.label).at(one.rate);
+    scores[one.label] = means(here["score"]);
     one.score = interval(scores[one.label], confidence);
-    one.guessed = interval(means(here.guessed), confidence);
-    const TomlEntry* others = file.root.find("memories");
+    one.guessed = interval(means(here["guessed"]), confidence);
+    for (const auto& [setting, name] : tasks)
+      one.by_task.push_back(interval(means(here[setting]), confidence));
     if (others && others->node.find(one.label) &&
-        (best.empty() || interval(scores[one.label], 0.95).mean < interval(scores[best], 0.95).mean))
+        (best.empty() || one.score.mean < interval(scores[best], 0.95).mean))
       best = one.label;
-    results.push_back(std::move(one));
+    out.memories.push_back(std::move(one));
   }
-  for (FreshResult& one : results) {
+  for (FreshResult& one : out.memories) {
     if (best.empty() || one.label == best) continue;
     std::vector<double> differences;
     for (std::size_t i = 0; i < scores[best].size(); ++i)
       differences.push_back(scores[one.label][i] - scores[best][i]);
     one.against = interval(differences, confidence);
   }
-  return results;
+  return out;
 }
 
-std::string laws_text(const SearchFile& file, const Search& search, const std::vector<LabelledLaw>& laws) {
-  std::string text = fmt::format(
-      "# Laws of the search {}\n\nScores are those of the search's own seeds and tasks: they chose these laws, and are no results. "
-      "Results are those of the study `{}_front`, by fresh seeds.\n",
-      file.name, file.name);
+std::string spelt(const Interval& one, int digits) {
+  return fmt::format("{:.{}f} [{:.{}f}, {:.{}f}]", one.mean, digits, one.mean - one.half, digits,
+                     one.mean + one.half, digits);
+}
+
+std::vector<std::vector<std::string>> by_task(const FreshResults& results) {
+  std::vector<std::vector<std::string>> rows = {{"score on"}};
+  rows[0].insert(rows[0].end(), results.tasks.begin(), results.tasks.end());
+  for (const FreshResult& one : results.memories) {
+    rows.push_back({one.label});
+    for (const Interval& score : one.by_task) rows.back().push_back(spelt(score, 2));
+  }
+  return rows;
+}
+
+std::string laws_text(const SearchFile& file, const Search& search, const std::vector<LabelledLaw>& laws,
+                      const FreshResults& results) {
+  std::string text =
+      fmt::format("# Laws of the search {}\n\nResults are those of the study `{}_front`, by fresh seeds:\n\n",
+                  file.name, file.name);
+  const auto rows = by_task(results);
+  for (const auto& row : rows) {
+    text += fmt::format("| {} |\n", fmt::join(row, " | "));
+    if (&row == &rows[0])
+      text += fmt::format("{}|\n", fmt::join(std::vector<std::string>(row.size(), "|---"), ""));
+  }
+  text +=
+      "\nScores below are those of the search's own seeds and tasks: they chose these laws, and are no results.\n";
   for (const LabelledLaw& law : laws) {
-    const auto one = std::ranges::find_if(search.tried(),
-                                          [&](const Candidate& c) { return search.label(c) == law.label; });
+    const auto one =
+        std::ranges::find_if(search.tried(), [&](const Candidate& c) { return c.label() == law.label; });
     text += fmt::format("\n## {}\n\n`{}`\n\n{}\n\n```latex\n{}\n```\n\nIn Python: `ct.rule(\"{}\")`\n\n{}",
                         law.label, law.law, spelt(one->price),
                         rules::latex(*rules::parse_law(rules::steps_of(law.law))), law.law,
@@ -137,7 +187,7 @@ std::string laws_csv(const Search& search) {
   for (std::size_t i = 0; i < search.tried().size(); ++i) {
     const Candidate& one = search.tried()[i];
     if (one.stage >= Stage::whole)
-      text += fmt::format("{},{},{},{},{},{},{},{},\"{}\"\n", search.label(one), one.generation, one.score,
+      text += fmt::format("{},{},{},{},{},{},{},{},\"{}\"\n", one.label(), one.generation, one.score,
                           one.price.operations, cost(one.price), one.price.floats, one.price.engines ? 1 : 0,
                           std::ranges::find(best, i) != best.end() ? 1 : 0, one.law);
   }

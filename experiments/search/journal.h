@@ -8,15 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "results/store/files.h"
+
 namespace crosstalk::search {
+
+std::filesystem::path journal_of(const std::filesystem::path& store);
+
+/// What a store's search has come to, in a sentence; "" where nothing was searched. Throws StoreError.
+std::string summary_of(const std::filesystem::path& store);
 
 class Journal {
  public:
-  /// Opens or makes it, and cuts a line that a kill has torn. Throws StoreError, also where another process has it open.
+  /// Opens or makes it. Throws StoreError, also where another process has it open.
   explicit Journal(const std::filesystem::path& path);
-  ~Journal();
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
 
   /// What it held when it was opened.
   const std::vector<nlohmann::json>& lines() const { return lines_; }
@@ -24,8 +28,10 @@ class Journal {
   void append(const nlohmann::json& line);
 
  private:
-  std::string path_;
-  int file_ = -1;
+  void write(const std::string& text);
+
+  std::filesystem::path path_;
+  File file_;
   std::vector<nlohmann::json> lines_;
 };
 

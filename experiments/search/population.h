@@ -25,9 +25,9 @@ struct Candidate {
   double probe = 0.5;
   Stage stage = Stage::probe;
   double third = 0,
-         score = 0;      ///< after a third of the steps; at the end, or the mean over seeds at its best rate
-  std::size_t rate = 0;  ///< its best one
-  std::string failure;   ///< why a training of it failed
+         score = 0;  ///< after a third of the steps; at the end, or the mean over seeds at its best rate
+
+  std::string label() const { return "law" + std::to_string(number); }  ///< of its runs
 };
 
 /// What a token costs: operations, and so many times as much where the law runs token after token (measured on a CPU).

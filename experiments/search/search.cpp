@@ -33,7 +33,9 @@ Search::Search(const Schema& schema, const SearchFile& file, Trials& trials, Jou
                std::function<void(const std::string&)> tell)
     : schema_(schema), file_(file), trials_(trials), journal_(journal), tell_(std::move(tell)) {
   for (const nlohmann::json& line : journal.lines())
-    if (line.contains("generation") && line.contains("seconds")) {
+    if (line.contains("law")) {
+      noted_.insert(line);
+    } else if (line.contains("generation") && line.contains("seconds")) {
       recorded_ = std::max(recorded_, line.value("generation", 0) + 1);
       spent_ = std::max(spent_, line.value("seconds", 0.0));
     }
@@ -41,9 +43,13 @@ Search::Search(const Schema& schema, const SearchFile& file, Trials& trials, Jou
 
 bool Search::time_is_up() const { return file_.minutes > 0 && seconds() >= 60 * file_.minutes; }
 
-std::string Search::label(const Candidate& one) const { return fmt::format("law{}", one.number); }
-
 bool Search::run() {
+  if (recorded_ > 0 && time_is_up())
+    tell_(fmt::format("minutes = {}: {:.1f} have been spent here, so that no law is added", file_.minutes,
+                      spent_ / 60));
+  if (const auto known = std::ssize(noted_); file_.candidates > 0 && file_.candidates < known)
+    tell_(fmt::format("candidates = {}: {} laws have been tried here, of which so many count",
+                      file_.candidates, known));
   while (generation_ < recorded_ || !time_is_up()) {
     const auto left = static_cast<std::size_t>(
         file_.candidates > 0 ? std::max<std::int64_t>(0, file_.candidates - draws_.tried) : file_.generation);
@@ -53,7 +59,7 @@ bool Search::run() {
     if (!try_generation(generation)) return time_is_up();
     for (Candidate& one : generation) {
       if (one.stage >= Stage::whole) population_.push_back(one);
-      if (generation_ >= recorded_) note(one);
+      note(one);
       tried_.push_back(std::move(one));
     }
     population_ =
@@ -164,23 +170,6 @@ std::vector<Candidate> Search::draw_generation(std::size_t wanted) {
   return generation;
 }
 
-std::vector<std::vector<Run>> Search::runs_of(const std::vector<const Candidate*>& laws, std::size_t seeds,
-                                              std::size_t rates) const {
-  std::vector<LabelledLaw> labelled;
-  for (const Candidate* one : laws) labelled.push_back({label(*one), one->law});
-  std::vector<std::vector<Run>> runs;
-  for (std::size_t task = 0; task < file_.tasks(); ++task)
-    runs.push_back(search::runs_of(schema_, file_, task, labelled, seeds, rates));
-  return runs;
-}
-
-std::string task_setting(const Run& run) {
-  std::string text;
-  for (const auto& [key, value] : run.config.values())
-    if (key.starts_with("task.")) text += key + "=" + crosstalk::to_text(value) + "\n";
-  return text;
-}
-
 double Search::score(const Run& run, double loss) const {
   const std::string task = task_setting(run);
   auto found = nothing_.find(task);
@@ -195,46 +184,39 @@ double Search::score(const Run& run, double loss) const {
   return std::log10(std::clamp(loss / found->second, kFloor, 1.0));
 }
 
-std::vector<double> Search::scores(const Candidate& one, const std::vector<std::vector<Run>>& runs,
-                                   bool third) const {
-  const std::string name = label(one);
+double Search::score(const Candidate& one, const std::vector<std::vector<Run>>& runs, bool third) const {
   std::map<double, double> by_rate;
-  double weights = 0;
+  double weights = 0, best = std::numeric_limits<double>::infinity();
   for (std::size_t task = 0; task < runs.size(); ++task) {
     std::map<double, std::pair<double, int>> sums;
     for (const Run& run : runs[task])
-      if (run.label == name) {
+      if (run.label == one.label()) {
         auto& [sum, count] = sums[run.config.get_double("train.learning_rate")];
         sum += score(run, trials_.of(run, third).loss), ++count;
       }
     for (const auto& [rate, sum] : sums) by_rate[rate] += file_.weights[task] * sum.first / sum.second;
     weights += file_.weights[task];
   }
-  std::vector<double> all;
-  if (file_.rates.empty())
-    for (const auto& [rate, sum] : by_rate) all.push_back(sum / weights);
-  else
-    for (const double rate : file_.rates)
-      if (const auto found = by_rate.find(rate); found != by_rate.end())
-        all.push_back(found->second / weights);
-  return all;
+  for (const auto& [rate, sum] : by_rate) best = std::min(best, sum / weights);
+  return best;
 }
 
 bool Search::try_stage(std::vector<Candidate*> laws, Stage stage) {
   if (laws.empty()) return true;
-  const bool many = stage == Stage::seeds;
-  const std::vector<const Candidate*> all(laws.begin(), laws.end());
-  const auto runs =
-      runs_of(all, many ? file_.seeds.size() : 1, many ? std::max<std::size_t>(1, file_.rates.size()) : 1);
+  const std::size_t seeds = stage == Stage::seeds ? file_.seeds.size() : 1,
+                    rates = stage == Stage::seeds ? std::max<std::size_t>(1, file_.rates.size()) : 1;
+  std::vector<LabelledLaw> labelled;
+  for (const Candidate* one : laws) labelled.push_back({one->label(), one->law});
+  std::vector<std::vector<Run>> runs;  // by task
   std::vector<Run> flat;
-  for (const auto& task : runs) flat.insert(flat.end(), task.begin(), task.end());
+  for (std::size_t task = 0; task < file_.tasks(); ++task) {
+    runs.push_back(runs_of(schema_, file_, task, labelled, seeds, rates));
+    flat.insert(flat.end(), runs[task].begin(), runs[task].end());
+  }
   if (!trials_.train(file_.name, flat, stage == Stage::third)) return false;
   for (Candidate* one : laws) {
-    const std::vector<double> by_rate = scores(*one, runs, stage == Stage::third);
-    const auto best = std::ranges::min_element(by_rate);
     one->stage = stage;
-    one->rate = static_cast<std::size_t>(best - by_rate.begin());
-    (stage == Stage::third ? one->third : one->score) = *best;
+    (stage == Stage::third ? one->third : one->score) = score(*one, runs, stage == Stage::third);
   }
   return true;
 }
@@ -260,20 +242,21 @@ bool Search::try_generation(std::vector<Candidate>& generation) {
 }
 
 void Search::note(const Candidate& one) {
-  journal_.append({{"law", one.law},
-                   {"number", one.number},
-                   {"generation", one.generation},
-                   {"parents", one.parents},
-                   {"what", one.what},
-                   {"operations", one.price.operations},
-                   {"floats", one.price.floats},
-                   {"gates", one.price.gates},
-                   {"nodes", one.price.nodes},
-                   {"engines", one.price.engines},
-                   {"probe", one.probe},
-                   {"stage", to_text(one.stage)},
-                   {"third", one.third},
-                   {"score", one.score}});
+  const nlohmann::json line = {{"law", one.law},
+                               {"number", one.number},
+                               {"generation", one.generation},
+                               {"parents", one.parents},
+                               {"what", one.what},
+                               {"operations", one.price.operations},
+                               {"floats", one.price.floats},
+                               {"gates", one.price.gates},
+                               {"nodes", one.price.nodes},
+                               {"engines", one.price.engines},
+                               {"probe", one.probe},
+                               {"stage", to_text(one.stage)},
+                               {"third", one.third},
+                               {"score", one.score}};
+  if (noted_.insert(line).second) journal_.append(line);
 }
 
 }  // namespace crosstalk::search

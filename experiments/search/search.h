@@ -31,9 +31,6 @@ inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What a run's task is set to, a line a key.
-std::string task_setting(const Run& run);
-
 class Search {
  public:
   Search(const Schema& schema, const SearchFile& file, Trials& trials, Journal& journal,
@@ -47,7 +44,6 @@ class Search {
   const std::vector<Candidate>& tried() const { return tried_; }
   const Draws& draws() const { return draws_; }
   double seconds() const { return spent_ + now_seconds() - begun_; }  ///< those of earlier processes too
-  std::string label(const Candidate& one) const;
 
   /// Mean score of a label's runs of one seed: log10 of the loss over that of answering nothing, down to that of kFloor.
   double score(const Run& run, double loss) const;
@@ -56,12 +52,8 @@ class Search {
   std::vector<Candidate> draw_generation(std::size_t wanted);
   Candidate draw(RandomStream& random) const;
   bool is_worth_a_trial(Candidate& one);
-  /// Of candidates, by number of the candidate: runs on every task.
-  std::vector<std::vector<Run>> runs_of(const std::vector<const Candidate*>& laws, std::size_t seeds,
-                                        std::size_t rates) const;
-  /// By rate: means over tasks and seeds.
-  std::vector<double> scores(const Candidate& one, const std::vector<std::vector<Run>>& runs,
-                             bool third) const;
+  /// At its best rate, of runs by task: means over tasks and seeds.
+  double score(const Candidate& one, const std::vector<std::vector<Run>>& runs, bool third) const;
   bool try_generation(std::vector<Candidate>& generation);
   bool try_stage(std::vector<Candidate*> laws, Stage stage);
   void note(const Candidate& one);
@@ -73,6 +65,7 @@ class Search {
   const std::function<void(const std::string&)> tell_;
   std::vector<Candidate> tried_, population_;
   std::set<std::string> texts_, values_;
+  std::set<nlohmann::json> noted_;  ///< laws that the journal knows
   Draws draws_;
   std::uint32_t draw_ = 0;
   int generation_ = 0, recorded_ = 0;  ///< recorded_: generations that the journal knows

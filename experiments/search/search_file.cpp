@@ -12,38 +12,48 @@
 #include "models/rules/text.h"
 
 namespace crosstalk::search {
-namespace {
 
-using Kind = TomlNode::Kind;
-
-/// Scalars of [search]; `start`, `seeds` and `rates` are lists, and read beside them.
-const std::vector<OptionSpec>& options() {
+const std::vector<OptionSpec>& search_options() {
   static const std::vector<OptionSpec> all = {
       {"name", std::string(), "of the search and its store, as of a study"},
+      {"start", std::string(), "a list of laws, each in one string, or \"random\""},
+      {"minutes", 0.0,
+       "the budget, or a part of it: of training before the best are trained afresh (0: no limit)", 0},
+      {"candidates", std::int64_t{0}, "the budget, or a part of it: laws that are trained (0: no limit)", 0,
+       1e6},
+      {"operations", 0.0, "operations a token, at most (0: no limit)", 0},
+      {"floats", std::int64_t{0}, "floats of state, at most (0: no limit)", 0},
+      {"gates", std::int64_t{4}, "learned quantities, at most (0: no limit)", 0, 100},
+      {"nodes", std::int64_t{24}, "operations of a law's graph, at most", 2, 200},
+      {"states", std::int64_t{2}, "states, at most", 1, 8},
       {"seed", std::int64_t{1}, "of the draws of laws", 0},
-      {"minutes", 0.0, "of training before the best are trained afresh (0: no limit)", 0},
-      {"candidates", std::int64_t{0}, "laws that are trained (0: no limit)", 0, 1e6},
+      {"seeds", std::int64_t{1}, "a list: of trainings; all laws have the first, those of the front all", 0},
+      {"rates", 0.0, "a list of train.learning_rate, as seeds is one; if not given, that of [base]", 0},
       {"generation", std::int64_t{24}, "laws that are trained side by side before the next are drawn", 3,
        1e4},
       {"population", std::int64_t{24}, "laws from which others are made", 2, 1e4},
       {"age", std::int64_t{6}, "generations after which a law leaves the population", 1, 1e4},
+      {"finalists", std::int64_t{4}, "laws of the front that are trained afresh", 1, 100},
+      {"fresh_seeds", std::int64_t{8}, "seeds of that", 2, 1000},
       {"parents",
        std::string("evolved"),
-       "random: every law is drawn at random",
+       "random: every law is drawn at random, for a search of the same cost to hold this one against",
        0,
        0,
        {"evolved", "random"}},
-      {"labels", std::string("true"), "shuffled: answers of other sequences", 0, 0, {"true", "shuffled"}},
-      {"operations", 0.0, "of a token, at most (0: no limit)", 0},
-      {"floats", std::int64_t{0}, "of state, at most (0: no limit)", 0},
-      {"gates", std::int64_t{4}, "learned quantities, at most", 0, 100},
-      {"nodes", std::int64_t{24}, "operations of a law's graph, at most", 2, 200},
-      {"states", std::int64_t{2}, "states, at most", 1, 8},
-      {"finalists", std::int64_t{4}, "laws of the front that are trained afresh", 1, 100},
-      {"fresh_seeds", std::int64_t{8}, "seeds of that", 2, 1000},
+      {"labels",
+       std::string("true"),
+       "shuffled: every answer is that of another sequence, so that there is nothing to be found; nothing of it is kept as a result",
+       0,
+       0,
+       {"true", "shuffled"}},
   };
   return all;
 }
+
+namespace {
+
+using Kind = TomlNode::Kind;
 
 class Reader {
  public:
@@ -64,9 +74,11 @@ class Reader {
     for (const TomlEntry& entry : file_.root.entries)
       if (std::ranges::find(kTables, entry.key) == kTables.end())
         blame_.fail(entry.at,
-                    fmt::format("unknown table {}; a search has [search], [base], [[task]], and may have "
-                                "[[fresh]] and [memories.LABEL]",
-                                entry.key));
+                    entry.key == "study"
+                        ? fmt::format("this is a study; to train it: crosstalk run {}", file_.path)
+                        : fmt::format("unknown table {}; a search has [search], [base], [[task]], and may "
+                                      "have [[fresh]] and [memories.LABEL]",
+                                      entry.key));
     const TomlEntry* head = file_.root.find("search");
     if (!head || head->node.kind != Kind::table)
       blame_.fail(Position{1, 1},
@@ -79,48 +91,43 @@ class Reader {
   }
 
  private:
-  const TomlNode& list(const TomlEntry& entry, const char* example) const {
+  const std::vector<TomlNode>& list(const TomlEntry& entry, const char* example) const {
     if (entry.node.kind != Kind::array || entry.node.items.empty())
       blame_.fail(entry.at, fmt::format("{} is a list, such as {} = {}", entry.key, entry.key, example));
-    return entry.node;
+    return entry.node.items;
+  }
+
+  OptionValue value(const OptionSpec& spec, const TomlNode& node) const {
+    if (node.kind != Kind::scalar) blame_.fail(node.at, fmt::format("{} takes one value", spec.name));
+    try {
+      return check_option(spec, "search", node.value);
+    } catch (const OptionError& error) {
+      blame_.fail(node.at, error.what());
+    }
   }
 
   void read_head(const TomlNode& head) {
     Options read;
-    fill_defaults(read, "search", options());
-    std::vector<std::string> names = {"start", "seeds", "rates"};
-    for (const OptionSpec& spec : options()) names.push_back(spec.name);
+    fill_defaults(read, "search", search_options());
+    std::vector<std::string> names;
+    for (const OptionSpec& spec : search_options()) names.push_back(spec.name);
     for (const TomlEntry& entry : head.entries) {
-      const auto spec =
-          std::ranges::find_if(options(), [&](const OptionSpec& one) { return one.name == entry.key; });
-      if (entry.key == "start") {
-        read_start(entry);
-      } else if (entry.key == "seeds") {
-        for (const TomlNode& item : list(entry, "[1, 2]").items) {
-          const auto* seed = std::get_if<std::int64_t>(&item.value);
-          if (!seed || item.kind != Kind::scalar) blame_.fail(item.at, "seeds are whole numbers");
-          file_.seeds.push_back(*seed);
-        }
-      } else if (entry.key == "rates") {
-        for (const TomlNode& item : list(entry, "[0.01, 0.003]").items) {
-          const OptionSpec* rate = find_option(schema_, "", "", "train.learning_rate");
-          const Setting setting{item.value, {item.at, -1}};
-          check_setting(schema_, blame_, "train.learning_rate", setting);
-          file_.rates.push_back(std::get<double>(option_value(*rate, "train.learning_rate", setting)));
-        }
-      } else if (spec == options().end()) {
+      const auto spec = std::ranges::find(search_options(), entry.key, &OptionSpec::name);
+      if (spec == search_options().end()) {
         const std::string near = nearest_name(entry.key, names);
         blame_.fail(entry.at, fmt::format("unknown key {} in [search]; {}", entry.key,
                                           near.empty() ? "it has " + join_names(names)
                                                        : fmt::format("did you mean {}?", near)));
+      } else if (entry.key == "start") {
+        read_start(entry);
+      } else if (entry.key == "seeds") {
+        for (const TomlNode& item : list(entry, "[1, 2]"))
+          file_.seeds.push_back(std::get<std::int64_t>(value(*spec, item)));
+      } else if (entry.key == "rates") {
+        for (const TomlNode& item : list(entry, "[0.01, 0.003]"))
+          file_.rates.push_back(std::get<double>(value(*spec, item)));
       } else {
-        if (entry.node.kind != Kind::scalar)
-          blame_.fail(entry.at, fmt::format("{} takes one value", entry.key));
-        try {
-          read.set("search." + spec->name, check_option(*spec, "search", entry.node.value));
-        } catch (const OptionError& error) {
-          blame_.fail(entry.node.at, error.what());
-        }
+        read.set("search." + spec->name, value(*spec, entry.node));
       }
     }
     take(read);
@@ -153,7 +160,7 @@ class Reader {
   void read_start(const TomlEntry& entry) {
     const auto* word = std::get_if<std::string>(&entry.node.value);
     if (entry.node.kind == Kind::scalar && word && *word == "random") return;
-    for (const TomlNode& item : list(entry, "[\"S += v k^T; read S q\"], or \"random\"").items) {
+    for (const TomlNode& item : list(entry, "[\"S += v k^T; read S q\"], or \"random\"")) {
       const auto* law = std::get_if<std::string>(&item.value);
       if (!law) blame_.fail(item.at, "start is a list of laws, each in one string, or \"random\"");
       if (!blame_.refuse_law(schema_, {*law, {item.at, -1}})) {
@@ -180,16 +187,9 @@ class Reader {
           "no task to search on; add [[task]] with task.name = \"recall\" (several such tables are several tasks)");
     static const OptionSpec kWeight = {"weight", 1.0, "", 1e-6};
     for (TomlNode& task : tasks->node.items) {
-      double weight = 1;
-      if (const TomlEntry* entry = task.find("weight")) {
-        try {
-          weight = std::get<double>(check_option(kWeight, "search", entry->node.value));
-        } catch (const OptionError& error) {
-          blame_.fail(entry->node.at, error.what());
-        }
-      }
+      const TomlEntry* weight = task.find("weight");
+      file_.weights.push_back(weight ? std::get<double>(value(kWeight, weight->node)) : 1);
       std::erase_if(task.entries, [](const TomlEntry& entry) { return entry.key == "weight"; });
-      file_.weights.push_back(weight);
     }
   }
 
@@ -199,6 +199,7 @@ class Reader {
     std::vector<LabelledLaw> laws = {{"start", file_.start.empty() ? sum : file_.start[0]}};
     for (std::size_t task = 0; task < file_.tasks(); ++task) {
       const std::vector<Run> runs = runs_of(schema_, file_, task, {{"sum", sum}}, 1, 1);
+      for (const Run& run : runs) file_.settings.insert(task_setting(run));
       const Run& run = runs.front();
       const std::int64_t K = run.d_dot > 0 ? run.d_dot : run.config.get_int("model.d_key");
       file_.limits.K = std::max(task > 0 ? file_.limits.K : 0, static_cast<int>(K));
@@ -238,6 +239,13 @@ class Reader {
 };
 
 }  // namespace
+
+std::string task_setting(const Run& run) {
+  std::string text;
+  for (const auto& [key, value] : run.config.values())
+    if (key.starts_with("task.")) text += key + "=" + crosstalk::to_text(value) + "\n";
+  return text;
+}
 
 SearchFile read_search(const Schema& schema, const std::string& text, const std::string& path) {
   return Reader(schema, text, path).read();

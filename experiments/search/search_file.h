@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,11 +24,18 @@ struct LabelledLaw {
   std::string label, law;
 };
 
+/// Keys of [search]. Of start, seeds and rates the values are lists, and defaults and types those of their items.
+const std::vector<OptionSpec>& search_options();
+
+/// What a run's task is set to, a line a key.
+std::string task_setting(const Run& run);
+
 /// What `crosstalk search` is asked.
 struct SearchFile {
   std::string path, text, name;
   TomlNode root;
   std::vector<double> weights;     ///< of the tasks
+  std::set<std::string> settings;  ///< task_setting() of the tasks: what laws are scored by
   std::vector<std::string> start;  ///< laws in canonical text; empty: random ones
   bool random_parents = false;     ///< every law is drawn at random: what a search is held against
   bool shuffled = false;           ///< labels are those of other sequences: there is nothing to be found

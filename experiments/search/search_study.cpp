@@ -1,6 +1,7 @@
 // The studies of a search: a study a task, and that of its front, as trees of TOML and as text.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -14,20 +15,12 @@ namespace {
 using Kind = TomlNode::Kind;
 constexpr std::int64_t kMostRuns = 1'000'000;
 
-TomlNode scalar(OptionValue value, Position at) {
-  TomlNode node;
+/// What a text says, all of it at a place of the search's file.
+TomlNode placed(TomlNode node, Position at) {
   node.at = at;
-  node.value = std::move(value);
+  for (TomlNode& item : node.items) item = placed(std::move(item), at);
+  for (TomlEntry& entry : node.entries) entry.at = at, entry.node = placed(std::move(entry.node), at);
   return node;
-}
-TomlNode made(Kind kind, Position at) {
-  TomlNode node;
-  node.kind = kind, node.at = at;
-  return node;
-}
-void add(TomlNode& table, const std::string& key, TomlNode value) {
-  const Position at = value.at;
-  table.entries.push_back({key, at, std::move(value)});
 }
 
 std::string quoted(const std::string& key) {
@@ -62,48 +55,45 @@ std::string lines_of(const TomlNode& table) {
   return text;
 }
 
-/// [study], [base] and the laws' tables; blocks are to be added.
-TomlNode tree_of(const SearchFile& file, const std::string& name, TomlNode seeds,
-                 const std::vector<LabelledLaw>& laws) {
+template <class T>
+std::vector<T> first_of(std::vector<T> all, std::size_t count) {
+  all.resize(std::min(count, all.size()));
+  return all;
+}
+
+/// [study], [base], the laws' tables, and blocks of the grid.
+TomlNode tree_of(const SearchFile& file, const std::string& name, const std::string& seeds,
+                 const std::vector<LabelledLaw>& laws, std::vector<TomlNode> blocks, std::size_t rates) {
   const Position at = file.root.find("search")->at;
-  TomlNode root = made(Kind::table, at), study = root, memories = root;
-  add(study, "name", scalar(name, at));
-  add(study, "seeds", std::move(seeds));
-  for (const LabelledLaw& law : laws) {
-    TomlNode table = made(Kind::table, at);
-    add(table, "name", scalar(std::string("rule"), at));
-    add(table, "law", scalar(law.law, at));
-    add(memories, law.label, std::move(table));
-  }
-  add(root, "study", std::move(study));
-  if (const TomlEntry* base = file.root.find("base")) root.entries.push_back(*base);
-  add(root, "memories", std::move(memories));
+  std::string text = fmt::format("[study]\nname = \"\"\nseeds = {}\n", seeds);
+  for (const LabelledLaw& law : laws)
+    text += fmt::format("[memories.{}]\nname = \"rule\"\nlaw = {}\n", law.label, crosstalk::to_text(law.law));
+  TomlNode root = placed(parse_toml(text), at), grid;
+  root.entries[0].node.entries[0].node.value = name;  // the reader of studies sees to its letters
+  if (const TomlEntry* base = file.root.find("base")) root.entries.insert(root.entries.begin() + 1, *base);
+  grid.kind = Kind::array, grid.at = at, grid.items = std::move(blocks);
+  for (TomlNode& block : grid.items)
+    if (!file.rates.empty())
+      block.entries.push_back(
+          placed(parse_toml(fmt::format("\"train.learning_rate\" = {}", first_of(file.rates, rates))),
+                 block.at)
+              .entries[0]);
+  root.entries.push_back({"grid", at, std::move(grid)});
   return root;
 }
 
-/// A [[task]] or [[fresh]] as [[grid]], at the first `rates` rates.
-TomlNode block_of(const SearchFile& file, TomlNode task, std::size_t rates) {
-  TomlNode list = made(Kind::array, task.at);
-  for (std::size_t i = 0; i < std::min(rates, file.rates.size()); ++i)
-    list.items.push_back(scalar(file.rates[i], list.at));
-  if (!list.items.empty()) add(task, "train.learning_rate", std::move(list));
-  return task;
-}
-
 TomlNode front_tree(const SearchFile& file, const std::vector<LabelledLaw>& laws) {
-  const Position at = file.root.find("search")->at;
   const std::int64_t first = 1000 + *std::ranges::max_element(file.seeds);
-  TomlNode range = made(Kind::array, at), seeds = made(Kind::table, at), blocks = range;
-  range.items = {scalar(first, at), scalar(first + file.fresh_seeds - 1, at)};
-  add(seeds, "range", std::move(range));
-  TomlNode root = tree_of(file, file.name + "_front", std::move(seeds), laws);
-  if (const TomlEntry* others = file.root.find("memories"))
-    for (const TomlEntry& other : others->node.entries) root.entries.back().node.entries.push_back(other);
+  std::vector<TomlNode> blocks;
   for (const char* table : {"task", "fresh"})
     if (const TomlEntry* tasks = file.root.find(table))
-      for (const TomlNode& task : tasks->node.items)
-        blocks.items.push_back(block_of(file, task, file.rates.size()));
-  add(root, "grid", std::move(blocks));
+      blocks.insert(blocks.end(), tasks->node.items.begin(), tasks->node.items.end());
+  TomlNode root = tree_of(file, file.name + "_front",
+                          fmt::format("{{ range = [{}, {}] }}", first, first + file.fresh_seeds - 1), laws,
+                          std::move(blocks), file.rates.size());
+  auto& memories = std::ranges::find(root.entries, "memories", &TomlEntry::key)->node.entries;
+  if (const TomlEntry* others = file.root.find("memories"))
+    memories.insert(memories.end(), others->node.entries.begin(), others->node.entries.end());
   return root;
 }
 
@@ -111,13 +101,8 @@ TomlNode front_tree(const SearchFile& file, const std::vector<LabelledLaw>& laws
 
 std::vector<Run> runs_of(const Schema& schema, const SearchFile& file, std::size_t task,
                          const std::vector<LabelledLaw>& laws, std::size_t seeds, std::size_t rates) {
-  const Position at = file.root.find("search")->at;
-  TomlNode list = made(Kind::array, at), blocks = list;
-  for (std::size_t i = 0; i < std::min(seeds, file.seeds.size()); ++i)
-    list.items.push_back(scalar(file.seeds[i], at));
-  blocks.items.push_back(block_of(file, file.root.find("task")->node.items.at(task), rates));
-  TomlNode root = tree_of(file, file.name, std::move(list), laws);
-  add(root, "grid", std::move(blocks));
+  const TomlNode root = tree_of(file, file.name, fmt::format("{}", first_of(file.seeds, seeds)), laws,
+                                {file.root.find("task")->node.items.at(task)}, rates);
   return study_of_tree(schema, root, {file.path, {}}, kMostRuns).runs;
 }
 

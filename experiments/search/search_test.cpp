@@ -7,16 +7,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
+#include <set>
 
 #include "experiments/search/front.h"
 #include "experiments/search/shuffled_task.h"
-#include "tasks/task.h"
+#include "results/test_records.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/testing.h"
 
 namespace crosstalk::search {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// Six associations in eight dimensions, 90 steps.
 std::string small(const std::string& head, const std::string& more = "") {
@@ -28,29 +28,17 @@ std::string small(const std::string& head, const std::string& more = "") {
 }
 constexpr const char* kSum = "start = [\"S += v k^T; read S q\"]\n";
 
-struct Folder {
-  Folder() : path(fs::temp_directory_path() / fmt::format("crosstalk_search_{}_{}", ::getpid(), ++count())) {
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  static int& count() {
-    static int number = 0;
-    return number;
-  }
-  fs::path path;
-};
-
 struct Course {
   bool ended = false;
+  std::vector<Candidate> tried;
   std::vector<std::string> laws;  ///< with their stages and scores
-  std::vector<double> scores;     ///< of laws tried to the end
-  std::vector<FreshResult> fresh;
+  FreshResults fresh;
   std::int64_t trained = 0, twice = 0;
 };
 
 /// `questions`: after so many of the trainer it is stopped; 0: never.
-Course search(const std::string& text, const fs::path& folder, int threads = 1, int questions = 0) {
+Course search(const std::string& text, const std::filesystem::path& folder, int threads = 1,
+              int questions = 0) {
   const SearchFile file = read_search(default_schema(), text, "s.toml");
   Journal journal(folder / "candidates.jsonl");
   Trials::Settings settings;
@@ -64,99 +52,97 @@ Course search(const std::string& text, const fs::path& folder, int threads = 1, 
   Search search(default_schema(), file, trials, journal, [](const std::string&) {});
   Course course;
   course.ended = search.run();
-  for (const Candidate& one : search.tried())
+  course.tried = search.tried();
+  for (const Candidate& one : course.tried)
     course.laws.push_back(fmt::format("{} {} {} {} {} {} {}", one.number, one.law, one.what,
                                       fmt::join(one.parents, ","), to_text(one.stage), one.third, one.score));
-  for (const Candidate& one : search.tried())
-    if (one.stage >= Stage::whole) course.scores.push_back(one.score);
   course.trained = trials.trained(), course.twice = trials.twice();
   if (!course.ended) return course;
   const Study study = parse_study(front_study(file, finalists(file, search)), "front.toml");
-  if (trials.train(study.name, study.runs, false))
-    course.fresh = fresh_results(file, search, study, trials, search.draws().tried);
+  if (trials.train(study.name, study.runs, false)) course.fresh = fresh_results(file, search, study, trials);
   return course;
 }
 
 TEST(Search, ItsCourseDependsOnTheFileAlone) {
   const std::string text =
       small(fmt::format("{}candidates = 14\nrates = [0.01, 0.003]\nfresh_seeds = 2\nfinalists = 1\n", kSum));
-  const Folder alone, crowded, broken;
-  const Course whole = search(text, alone.path);
+  const testing::TemporaryFolder alone, crowded, broken;
+  const Course whole = search(text, alone.path());
   ASSERT_TRUE(whole.ended);
   EXPECT_EQ(whole.laws.size(), 14u);
   EXPECT_EQ(whole.twice, 0);
-  EXPECT_EQ(search(text, crowded.path, 3).laws, whole.laws);
+  EXPECT_EQ(search(text, crowded.path(), 3).laws, whole.laws);
   int stops = 0;
   Course course;
-  while (!course.ended && stops < 100) course = search(text, broken.path, 2, 25 + 60 * stops++);
+  while (!course.ended && stops < 100) course = search(text, broken.path(), 2, 25 + 60 * stops++);
   EXPECT_GT(stops, 2);
   EXPECT_EQ(course.laws, whole.laws);
-  EXPECT_EQ(search(text, broken.path).trained, 0) << "all is known";
-  EXPECT_NE(search(small("start = \"random\"\nseed = 2\ncandidates = 6\n"), Folder().path).laws,
-            search(small("start = \"random\"\nseed = 3\ncandidates = 6\n"), Folder().path).laws);
+  EXPECT_EQ(search(text, broken.path()).trained, 0) << "all is known";
+  EXPECT_NE(
+      search(small("start = \"random\"\nseed = 2\ncandidates = 6\n"), testing::TemporaryFolder().path()).laws,
+      search(small("start = \"random\"\nseed = 3\ncandidates = 6\n"), testing::TemporaryFolder().path())
+          .laws);
 }
 
-TEST(Search, ItGoesBeyondItsStart) {
-  const Folder folder;
+/// As many keys as dimensions, written again and again: of all laws that are tried, the one that replaces what a key had solves it.
+TEST(Search, ItFindsTheLawThatIsPlanted) {
+  const testing::TemporaryFolder folder;
   const Course course = search(
       fmt::format(
-          "[search]\nname = \"s\"\ngeneration = 6\n{}candidates = 36\nfinalists = 1\nfresh_seeds = 3\n"
-          "[base]\nmodel.d_key = 8\ntask.associations = 4\ntask.values = 8\ntrain.batch = 16\ntrain.learning_rate = 0.02\n"
+          "[search]\nname = \"s\"\nseed = 9\ngeneration = 12\n{}candidates = 36\nfinalists = 1\nfresh_seeds = 3\n"
+          "[base]\nmodel.d_key = 8\ntask.associations = 8\ntask.values = 8\ntrain.batch = 16\ntrain.learning_rate = 0.02\n"
           "train.max_steps = 150\ntrain.stop_loss = 0\neval.every = 25\neval.sequences = 16\n"
-          "[[task]]\ntask.name = \"reassign\"\n[memories.sum]\nname = \"rule\"\nlaw = \"S += v k^T; read S q\"\n",
+          "[[task]]\ntask.name = \"reassign\"\n[[fresh]]\ntask.name = \"reassign\"\ntask.associations = 6\n"
+          "[memories.sum]\nname = \"rule\"\nlaw = \"S += v k^T; read S q\"\n",
           kSum),
-      folder.path);
-  ASSERT_EQ(course.fresh.size(), 2u);
-  ASSERT_TRUE(course.fresh[0].against);
-  EXPECT_LT(*std::ranges::min_element(course.scores), course.scores[0] - 0.1) << "the start law is the first";
-  EXPECT_LT(course.fresh[0].score.mean, course.fresh[1].score.mean);
-  EXPECT_FALSE(course.fresh[1].against) << "the best of [memories.LABEL] itself";
+      folder.path());
+  // Queries are asked beside the sequence: where the reading stands changes no value.
+  const std::string step = "S += (v - S k) k^T", read = "read S q";
+  const std::set<std::string> planted = {value_key(step + "; " + read), value_key(read + "; " + step)};
+  const Candidate best = course.tried[front(course.tried)[0]];
+  EXPECT_TRUE(planted.contains(value_key(best.law))) << best.law;
+  for (const Candidate& one : course.tried)
+    EXPECT_TRUE(one.stage < Stage::whole || planted.contains(value_key(one.law)) ||
+                one.score > best.score + 1)
+        << one.law;
+  ASSERT_EQ(course.fresh.memories.size(), 2u);
+  EXPECT_LT(course.fresh.memories[0].score.mean, course.fresh.memories[1].score.mean - 1);
+  EXPECT_TRUE(course.fresh.memories[0].against);
+  EXPECT_FALSE(course.fresh.memories[1].against) << "the best of [memories.LABEL] itself";
+  EXPECT_EQ(course.fresh.tasks,
+            (std::vector<std::string>{"reassign associations=8", "reassign associations=6 (fresh)"}));
 }
 
 TEST(Search, ShuffledLabelsGiveNothing) {
-  for (const int seed : {1, 2, 3}) {
-    const Folder folder;
-    const Course course =
-        search(small(fmt::format(
-                   "{}seed = {}\ncandidates = 12\nfinalists = 2\nfresh_seeds = 4\nlabels = \"shuffled\"\n",
-                   kSum, seed)),
-               folder.path);
-    ASSERT_FALSE(course.fresh.empty());
-    for (const FreshResult& one : course.fresh)
-      EXPECT_LE(one.guessed->mean - one.guessed->half, 0) << one.label << ", seed " << seed;
-    EXPECT_FALSE(fs::exists(folder.path / "store" / "shards")) << "no results of nobody's task";
-  }
-  const Folder folder;
-  const Course course =
-      search(small(fmt::format("{}candidates = 12\nfinalists = 2\nfresh_seeds = 4\n", kSum)), folder.path);
-  EXPECT_GT(course.fresh[0].guessed->mean - course.fresh[0].guessed->half, 0)
-      << "true labels are told from chance so";
+  const std::string budget = fmt::format("{}candidates = 12\nfinalists = 2\nfresh_seeds = 4\n", kSum);
+  const auto above_chance = [&](const std::string& more) {
+    const testing::TemporaryFolder folder;
+    const Course course = search(small(budget + more), folder.path());
+    EXPECT_EQ(std::filesystem::exists(folder.path() / "store" / "shards"), more.empty())
+        << "results of nobody's task";
+    EXPECT_FALSE(course.fresh.memories.empty());
+    return std::ranges::count_if(course.fresh.memories, [](const FreshResult& one) {
+      return one.guessed->mean - one.guessed->half > 0;
+    });
+  };
+  for (int seed = 1; seed <= 10; ++seed)
+    EXPECT_EQ(above_chance(fmt::format("seed = {}\nlabels = \"shuffled\"\n", seed)), 0) << "seed " << seed;
+  EXPECT_GT(above_chance(""), 0) << "true labels are told from chance so";
 }
 
 TEST(Search, ShuffledAnswersAreOthers) {
-  Options config;
+  Options config =
+      crosstalk::testing::resolved_options(*find_task("recall"), {{"associations", std::int64_t{32}}});
   config.set("task.name", std::string("recall"));
-  fill_defaults(config, "task", find_task("recall")->options);
-  config.set("task.associations", std::int64_t{32});
-  find_task("recall")->resolve(config);
   const auto task = registered_task(config), shuffled = shuffled_task(config);
-  const SequenceShape shape = task->shape(Split::eval);
-  const auto n = static_cast<std::size_t>(shape.T * shape.C), Q = static_cast<std::size_t>(shape.Q);
-  std::vector<std::int32_t> tokens[2], query[2], position[2], target[2];
-  std::vector<std::int32_t> scratch(static_cast<std::size_t>(task->scratch_size()));
-  for (const int i : {0, 1}) {
-    tokens[i].resize(n), query[i].resize(Q), position[i].resize(Q), target[i].resize(Q);
-    (i ? shuffled : task)
-        ->sequence(7, Split::eval, 3,
-                   {shape, tokens[i].data(), nullptr, query[i].data(), position[i].data(), target[i].data(),
-                    nullptr},
-                   scratch.data());
-  }
-  EXPECT_EQ(tokens[0], tokens[1]);
-  EXPECT_EQ(query[0], query[1]);
+  SequenceBuffer a(*task, Split::eval), b(*shuffled, Split::eval);
+  const SequenceView right = a.draw(7, 3), wrong = b.draw(7, 3);
+  const std::vector<std::int32_t> tokens(right.tokens, right.tokens + right.shape.T * right.shape.C);
+  EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), wrong.tokens));
+  EXPECT_TRUE(std::equal(right.query, right.query + right.shape.Q, wrong.query));
   int equal = 0;
-  for (std::size_t q = 0; q < Q; ++q) equal += target[0][q] == target[1][q];
-  EXPECT_LT(equal, 8) << "of " << Q << ", where guessing gives one";
+  for (int q = 0; q < right.shape.Q; ++q) equal += right.target[q] == wrong.target[q];
+  EXPECT_LT(equal, 8) << "of " << right.shape.Q << ", where guessing gives one";
 }
 
 std::string refusal(const std::string& text) {

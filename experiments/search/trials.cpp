@@ -2,7 +2,7 @@
 #include "experiments/search/trials.h"
 
 #include <chrono>
-#include <limits>
+#include <utility>
 
 #include "experiments/search/shuffled_task.h"
 #include "results/store/checkpoint.h"
@@ -10,35 +10,23 @@
 namespace crosstalk::search {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-nlohmann::json number(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
-}
-
-double number(const nlohmann::json& line, const char* key) {
-  const auto found = line.find(key);
-  return found != line.end() && found->is_number() ? found->get<double>() : kNone;
-}
-
-double metric(const Record& record, const char* name) {
-  const auto found = record.metrics.find(name);
-  return found == record.metrics.end() ? kNone : found->second;
-}
+constexpr std::pair<const char*, double Outcome::*> kNumbers[] = {{"loss", &Outcome::loss},
+                                                                  {"accuracy", &Outcome::accuracy},
+                                                                  {"test_loss", &Outcome::test_loss},
+                                                                  {"test_accuracy", &Outcome::test_accuracy}};
 
 }  // namespace
 
 Trials::Trials(Settings settings, Journal& journal) : settings_(std::move(settings)), journal_(journal) {
   if (settings_.keeps_records) writer_ = std::make_unique<StoreWriter>(settings_.store);
-  for (const nlohmann::json& line : journal.lines())
-    if (line.contains("run") && line["run"].is_string())
-      (line.value("ended", false) ? ended_ : rested_)[line["run"]] = {line.value("steps", std::int64_t{0}),
-                                                                      line.value("ended", false),
-                                                                      line.value("failed", false),
-                                                                      number(line, "loss"),
-                                                                      number(line, "accuracy"),
-                                                                      number(line, "test_loss"),
-                                                                      number(line, "test_accuracy")};
+  for (const nlohmann::json& line : journal.lines()) {
+    if (!line.contains("run") || !line["run"].is_string()) continue;
+    Outcome one{line.value("steps", std::int64_t{0}), line.value("ended", false),
+                line.value("failed", false)};
+    for (const auto& [key, value] : kNumbers)
+      if (line.contains(key) && line[key].is_number()) one.*value = line[key];
+    (one.ended ? ended_ : rested_)[line["run"]] = one;
+  }
 }
 
 bool Trials::train(const std::string& study, const std::vector<Run>& runs, bool a_third) {
@@ -96,31 +84,30 @@ void Trials::reject_state(const std::string& id, const std::string&) {
 }
 
 void Trials::evaluated(const Run& run, const RunPoint& point) {
-  points_[run.id] = {point.step, false, false, point.eval_loss, point.eval_accuracy, kNone, kNone};
+  points_[run.id] = {point.step, false, false, point.eval_loss, point.eval_accuracy};
 }
 
 void Trials::finished(Record&& record) {
-  const bool done = record.status == RunStatus::done;
   record.provenance.update(settings_.provenance);
   if (writer_) writer_->append(record);
   drop_checkpoint(settings_.store, record.id);
+  Outcome one{record.steps, true, record.status == RunStatus::failed};
+  if (record.status == RunStatus::done) {
+    one.loss = record.eval_loss, one.accuracy = record.eval_accuracy;
+    for (const auto& [key, value] : kNumbers)
+      if (const auto test = record.metrics.find(key); test != record.metrics.end()) one.*value = test->second;
+  }
   const std::lock_guard lock(mutex_);
   states_.erase(record.id);
-  know(record.id, {record.steps, true, record.status == RunStatus::failed, done ? record.eval_loss : kNone,
-                   done ? record.eval_accuracy : kNone, done ? metric(record, "test_loss") : kNone,
-                   done ? metric(record, "test_accuracy") : kNone});
+  know(record.id, one);
 }
 
 void Trials::know(const std::string& id, const Outcome& outcome) {
   (outcome.ended ? ended_ : rested_)[id] = outcome;
-  journal_.append({{"run", id},
-                   {"steps", outcome.steps},
-                   {"ended", outcome.ended},
-                   {"failed", outcome.failed},
-                   {"loss", number(outcome.loss)},
-                   {"accuracy", number(outcome.accuracy)},
-                   {"test_loss", number(outcome.test_loss)},
-                   {"test_accuracy", number(outcome.test_accuracy)}});
+  nlohmann::json line = {
+      {"run", id}, {"steps", outcome.steps}, {"ended", outcome.ended}, {"failed", outcome.failed}};
+  for (const auto& [key, value] : kNumbers) line[key] = outcome.*value;  // NaN: null
+  journal_.append(line);
 }
 
 }  // namespace crosstalk::search

@@ -1,7 +1,7 @@
 // Trainings of a search: to a third of their steps, where they rest, and on from there as the same runs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -22,8 +22,8 @@ namespace crosstalk::search {
 struct Outcome {
   std::int64_t steps = 0;
   bool ended = false, failed = false;
-  double loss = 0, accuracy = 0;            ///< on the evaluation split
-  double test_loss = 0, test_accuracy = 0;  ///< at its end
+  double loss = NAN, accuracy = NAN;            ///< on the evaluation split
+  double test_loss = NAN, test_accuracy = NAN;  ///< at its end
 };
 
 class Trials final : private TrainingClient {

@@ -58,6 +58,9 @@ class Reader {
   StudyFile read(const TomlNode& root) {
     for (const TomlEntry& entry : root.entries) {
       static const std::vector<std::string> kTables = {"study", "base", "memories", "grid"};
+      if (entry.key == "search")
+        blame_.fail(entry.at, fmt::format("this file asks for a search, not for a study: crosstalk search {}",
+                                          blame_.path));
       if (std::ranges::find(kTables, entry.key) == kTables.end()) {
         blame_.fail(
             entry.at,

@@ -11,6 +11,7 @@
 #include "experiments/common/text.h"
 #include "experiments/program/help/descriptions.h"
 #include "experiments/program/help/topics.h"
+#include "experiments/search/search_file.h"
 #include "experiments/study/schema.h"
 #include "experiments/training/training.h"
 #include "kernels/base/text/names.h"
@@ -35,6 +36,7 @@ std::vector<Section> sections() {
   all.push_back({"model", "", &model_options()});
   all.push_back({"train", "", &train_options()});
   all.push_back({"eval", "", &eval_options()});
+  all.push_back({"search", "", &search::search_options()});
   return all;
 }
 
@@ -78,7 +80,8 @@ std::vector<Description> find(const std::string& name) {
     const std::string of =
         section.owner.empty() ? "" : fmt::format(" of {} {}", section.prefix, section.owner);
     if (section.owner.empty() && same_name(section.prefix, name))
-      found.push_back({fmt::format("[{}] (section of a study's base){}", section.prefix,
+      found.push_back({fmt::format("[{}] (section of a {}){}", section.prefix,
+                                   section.prefix == "search" ? "file of crosstalk search" : "study's base",
                                    options_text(section.prefix, *section.options)),
                        {{"kind", "section"},
                         {"name", section.prefix},
@@ -245,7 +248,7 @@ extern const Command describe_command = {
     "explain a task, memory, feature map, figure, option, column or part of a study",
     "NAME [--json]",
     "NAME is a task, memory, feature map or figure ('crosstalk list' lists them), a section (train,\n"
-    "eval, model), a key such as train.patience (or patience), a value of one (adamw), a column of an\n"
+    "eval, model, search), a key such as train.patience (or patience), a value of one (adamw), a column of an\n"
     "export (test_loss), base_conv, or one of study,\n"
     "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, best, threshold,\n"
     "comparable, published-csv; in any case, with - or _. Shows equations and source, d_dot and state size, and every option\n"

@@ -11,6 +11,7 @@
 #include "experiments/common/version.h"
 #include "experiments/program/help/memory_tables.h"
 #include "experiments/program/help/topics.h"
+#include "experiments/search/search_file.h"
 #include "experiments/training/training.h"
 #include "kernels/base/text/options.h"
 #include "models/memory.h"
@@ -89,6 +90,7 @@ std::string reference() {
   text += options_table("train", train_options());
   text += "### eval\n\n";
   text += options_table("eval", eval_options());
+  text += "## Keys of a search\n\n" + options_table("search", search::search_options());
   text += "## Tasks\n\n";
   for (const TaskKind& kind : task_kinds())
     text += fmt::format("### {}\n\n{}.\n\n{}\n\n", kind.name, kind.summary, kind.description) +
@@ -197,9 +199,11 @@ int run_reference(const Arguments& arguments, Console& console) {
     console.out << layers_table();
   else if (page == "apply")
     console.out << apply_table();
+  else if (page == "search")
+    console.out << options_table("search", search::search_options());
   else
     throw UsageError(fmt::format(
-        "reference: '{}' is none of tasks, families, memories, comparable, layers and apply", page));
+        "reference: '{}' is none of tasks, families, memories, comparable, layers, apply and search", page));
   return exit_done;
 }
 
@@ -256,10 +260,11 @@ int run_man(const Arguments&, Console& console) {
 extern const Command reference_command = {
     "reference",
     "print every key, column, figure, task and memory as one page",
-    "[tasks|families|memories|comparable|layers|apply]",
+    "[tasks|families|memories|comparable|layers|apply|search]",
     "Markdown on stdout; docs/reference.md is made by it. With 'tasks' and 'families' the tables that\n"
     "README has, with 'memories' that of docs/memories.md, with 'comparable' and 'layers' those of\n"
-    "docs/comparable.md, with 'apply' that of docs/apply.md: inputs, equations and states.\n\n"
+    "docs/comparable.md, with 'apply' that of docs/apply.md: inputs, equations and states; with 'search'\n"
+    "that of docs/search.md.\n\n"
     "Example:\n  crosstalk reference > reference.md\n",
     0,
     1,

@@ -33,18 +33,19 @@ TOML
   search_file "minutes = 1
 floats = 9"
   refused "s.toml:3:.*beyond the limits.*it keeps 64 floats" "$crosstalk" search s.toml
-  search_file "minuts = 1"
-  refused "s.toml:7:1: unknown key minuts in .search.; did you mean minutes" "$crosstalk" search s.toml
   search_file "minutes = 1"
-  sed -i '/task.name/d' s.toml
-  refused "no task to train on" "$crosstalk" search s.toml
+  refused "s.toml:1:2: this file asks for a search.*: crosstalk search s.toml" "$crosstalk" run s.toml
+  printf '[study]\nname = "a"\n' >a.toml
+  refused "a.toml:1:2: this is a study; to train it: crosstalk run a.toml" "$crosstalk" search a.toml
+  run -0 "$crosstalk" describe search.generation
+  [[ $output =~ "laws that are trained side by side" ]]
 }
 
 @test "search: its plan, its store, and the study of its front" {
   work_in
   search_file "candidates = 6"
   run -0 --separate-stderr "$crosstalk" search s.toml --plan
-  [[ $output =~ recall.*90.*30 ]]
+  [[ $output =~ recall.*90.*30.*"afresh: up to 1 law, and 1 of [memories.LABEL], by 2 seeds: 4 runs, about" ]]
   [[ $stderr =~ "no [[fresh]] task" ]]
   [ ! -e runs ]
   run -0 --separate-stderr "$crosstalk" search s.toml --threads 1
@@ -55,10 +56,15 @@ floats = 9"
   run -0 --separate-stderr "$crosstalk" run runs/s/search/s_front.toml --out runs/s
   [[ $stderr =~ "nothing to train" ]]
   run -0 "$crosstalk" status runs/s
+  [[ $output =~ "search: 6 laws in 1 generation, 2 of them to the end; best ".*"; its "[0-9]+" runs are not listed" ]]
+  grep -q '^| score on | recall |$' runs/s/search/laws.md
   run -0 "$crosstalk" export runs/s --where label=delta
   [ "$(printf '%s\n' "$output" | grep -c '^ct-')" -eq 2 ]
   run -0 "$crosstalk" plot front runs/s/search/s_front.toml --store runs/s --out front
   grep -q '^delta,' front.csv
+  sed -i 's/candidates = 6/candidates = 3/' s.toml
+  run -0 --separate-stderr "$crosstalk" search s.toml
+  [[ $stderr =~ "candidates = 3: 6 laws have been tried here" ]]
   sed -i 's/eval.every = 15/eval.every = 10/' s.toml
   run -2 --separate-stderr "$crosstalk" search s.toml
   [[ $stderr =~ "was asked otherwise" ]]
