@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constan
       }
     }
   }
-#pragma unroll
-  for (int offset = kLanes / 2; offset > 0; offset /= 2) D += __shfl_xor_sync(kFullWarp, D, offset);
+  CT_UNROLL(int offset = kLanes / 2; offset > 0; offset /= 2) D += __shfl_xor_sync(kFullWarp, D, offset);
   if (row < rows && lane == 0) op.d_rows.value.at(r)[2 * row] = D;
 }
 

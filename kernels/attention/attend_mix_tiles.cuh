@@ -49,8 +49,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
                                            : -INFINITY);
   if constexpr (std::is_same_v<Number, float>) {
     constexpr int kEach = kTileRows / Tile::kStride, kBatch = kEach < 16 ? kEach : 16;
-#pragma unroll
-    for (int i = 0; i < kEach; i += kBatch) {
+    CT_UNROLL(int i = 0; i < kEach; i += kBatch) {
       Four<float> some[kBatch];
       const int from = i * Tile::kStride;
       Tile::fetch(x, i0 + from, Q, K, some);
@@ -79,8 +78,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
   float factor[2];
   rows.finish(op.normalised, factor);
   store(Write::overwrite, rows_of<Number>(op, op.o.value, r, bh), i0 + r0, Q, V, rows.sums, factor);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     if (lane % 4 == 0)
       keep_row(op, r, bh, i0 + r0 + lane / 4 + 8 * half, rows.largest[half], rows.total[half]);
   }
@@ -133,8 +131,7 @@ struct GradientTiles {
 template <bool kKeys>
 __device__ __forceinline__ void keep_lines(const AttendMix<float>& op, int r, int bh, int row, int rows,
                                            const float (&line)[2]) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     const float sum = row_sum(line[half]);
     const std::int64_t at = static_cast<std::int64_t>(bh) * rows + row + 8 * half;
     if (threadIdx.x % 4 != 0 || row + 8 * half >= rows) continue;
@@ -160,8 +157,7 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
              v = rows_of<Number>(op, op.v.value, r, bh), d_o = rows_of<Number>(op, op.o.gradient, r, bh);
   Query own[2];  // of keys: the phase alone
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     if constexpr (kKeys) {
       own[half].phase = phase_of(op, r, bh, row + 8 * half);
     } else {
@@ -187,8 +183,7 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
       if (biased) tiles.phase_at(thread) = kKeys ? column.phase : phase_of(op, r, bh, m0 + thread);
     }
     tiles_filled<Tile>();
-#pragma unroll 1
-    for (int c0 = 0; c0 < kColumns; c0 += kPart) {
+    CT_ROLLED(int c0 = 0; c0 < kColumns; c0 += kPart) {
       bool meet;  // whether any pair of this warp is seen
       if constexpr (kKeys) {
         const SeenBy& q = tiles.query_at(c0 + lane % kPart);
@@ -200,10 +195,8 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
       float a[kCount][4], d[kCount][4] = {};
       scores(xs, r0, ys, c0, a);
       if constexpr (kScores) scores(us, r0, ws, c0, d);
-#pragma unroll
-      for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
+      CT_FOR(n, kCount) {
+        CT_FOR(e, 4) {
           const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
           const SeenBy& q = kKeys ? tiles.query_at(c) : own[e / 2];
           float bias = 0;

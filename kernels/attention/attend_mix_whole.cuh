@@ -65,13 +65,10 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
                                           int count, int N, int C) {
   constexpr int kStride = kTeam / Tile::kFours, kBatch = kTeam > 32 ? 16 : kOwnRows / kStride;
   const int c = thread % Tile::kFours * 4;
-#pragma unroll 1
-  for (int n = thread / Tile::kFours; n < count; n += kBatch * kStride) {
+  CT_ROLLED(int n = thread / Tile::kFours; n < count; n += kBatch * kStride) {
     Four<float> x[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) x[i] = whole_fetch(rows, n0 + n + i * kStride, N, c, C);
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
+    CT_FOR(i, kBatch) x[i] = whole_fetch(rows, n0 + n + i * kStride, N, c, C);
+    CT_FOR(i, kBatch) {
       const int row = n + i * kStride;
       if (row < count) whole_keep(tile.place(row, c), x[i], n0 + row < N && c < C);
     }
@@ -89,20 +86,16 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
   take_rows<kTeam>(thread, xs, rows_of<Number>(op, op.x.value, r, bh), n0, count, Q, K);
   if (!seen) return take_rows<kTeam>(thread, us, d_o, n0, count, Q, V);
   using Moved = decltype(whole_fetch(o, 0, 0, 0, 0));
-#pragma unroll 1
-  for (int row0 = thread / kAcross; row0 < count; row0 += kBatch * kStride) {
+  CT_ROLLED(int row0 = thread / kAcross; row0 < count; row0 += kBatch * kStride) {
     Moved a[kBatch], b[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
+    CT_FOR(i, kBatch) {
       const int n = n0 + row0 + i * kStride;
       a[i] = whole_fetch(d_o, n, Q, c, V), b[i] = whole_fetch(o, n, Q, c, V);
     }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
+    CT_FOR(i, kBatch) {
       const int row = row0 + i * kStride, n = n0 + row;
       float along = op.normalised && c < V ? whole_dot(a[i], b[i]) : 0;
-#pragma unroll
-      for (int offset = kAcross / 2; offset > 0; offset /= 2)
+      CT_UNROLL(int offset = kAcross / 2; offset > 0; offset /= 2)
         along += __shfl_xor_sync(kFullWarp, along, offset);
       if (row >= count) continue;
       whole_keep(us.place(row, c), a[i], n < Q && c < V);
@@ -120,8 +113,7 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
 }
 
 __device__ __forceinline__ void put_whole(Write mode, float* to, const float (&v)[4]) {
-#pragma unroll
-  for (int e = 0; e < 4; ++e) put(mode, to + e, v[e]);
+  CT_FOR(e, 4) put(mode, to + e, v[e]);
 }
 __device__ __forceinline__ void put_whole(Write, std::uint16_t* to, const float (&v)[4]) {
   *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
@@ -131,10 +123,8 @@ __device__ __forceinline__ void put_whole(Write, std::uint16_t* to, const float 
 template <int D>
 __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&sums)[D / 8][4]) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
+  CT_FOR(n, D / 8) {
+    CT_FOR(half, 2)
       *reinterpret_cast<float2*>(shared + (n0 + lane / 4 + 8 * half) * D + n * 8 + 2 * (lane % 4)) =
           make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
   }
@@ -158,13 +148,11 @@ __device__ __forceinline__ void read_shared(const AttendMix<float>& op, int r, i
       const float factor = !normalised ? 1 : of.x == -INFINITY ? 0 : power_of_two(of.x - top);
       const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
       sum += factor * of.y;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) v[e] += factor * some.v[e];
+      CT_FOR(e, 4) v[e] += factor * some.v[e];
     }
     if (c == 0) keep_row(op, r, bh, n, top, sum);
     const float factor = !normalised ? 1 : sum > 0 ? 1 / sum : 0;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) v[e] *= factor;
+    CT_FOR(e, 4) v[e] *= factor;
     if (c < V) put_whole(Write::overwrite, o(n) + c, v);
   }
 }
@@ -196,8 +184,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   const float beside =
       op.normalised && part == 0 ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E : -INFINITY;
   RunningRows<D> read(beside);
-#pragma unroll 1
-  for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
+  CT_ROLLED(int turn = 0; turn * kWarps < cut.blocks; ++turn) {
     const int block = block_of(turn), q0 = block * kOwnRows;
     if (block >= cut.blocks) continue;
     if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K), copies_end();
@@ -208,8 +195,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     const Query query[2] = {query_of<false>(op, r, bh, q0 + lane / 4),
                             query_of<false>(op, r, bh, q0 + lane / 4 + 8)};
     if (turn > 0) read = RunningRows<D>(beside);
-#pragma unroll 1
-    for (int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
+    CT_ROLLED(int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
       if (!__any_sync(kFullWarp,
                       query[0].sees_of(j0, j0 + kWholeStep) || query[1].sees_of(j0, j0 + kWholeStep)))
         continue;
@@ -222,8 +208,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     float factor[2];
     read.finish(op.normalised, factor);
     if (parts > 1) continue;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       if (lane % 4 == 0) keep_row(op, r, bh, q0 + lane / 4 + 8 * half, read.largest[half], read.total[half]);
     }
     store(Write::overwrite, o, q0, Q, V, read.sums, factor);
@@ -235,8 +220,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   if (part < parts) {
     const int n0 = part * rows + block_of(0) * kOwnRows;
     share_sums<D>(shared, n0, read.sums);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       if (lane % 4 == 0) tops[n0 + lane / 4 + 8 * half] = make_float2(read.largest[half], read.total[half]);
     }
   }
@@ -286,8 +270,7 @@ struct WholeGradient {
     const float factor[2] = {plain_scale, plain_scale};
     float sums[D / 8][4] = {};
     int block = 0;
-#pragma unroll 1
-    for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
+    CT_ROLLED(int turn = 0; turn * kWarps < cut.blocks; ++turn) {
       block = parts == 1 ? Cut::turn_of(warp, turn) : part < parts ? warp % cut.blocks : cut.blocks;
       if (block >= cut.blocks) continue;
       const int q0 = block * kOwnRows;
@@ -301,21 +284,16 @@ struct WholeGradient {
       operands(both ? xs : as, both ? q0 : 0, x);
       operands(both ? us : bs, both ? q0 : 0, u);
       const SeenBy query[2] = {seen[q0 + lane / 4], seen[q0 + lane / 4 + 8]};
-#pragma unroll
-      for (int n = 0; n < D / 8; ++n) sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
-#pragma unroll 1
-      for (int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
+      CT_FOR(n, D / 8) sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
+      CT_ROLLED(int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
         bool meet = false;
-#pragma unroll
-        for (const SeenBy& q : query) meet = meet || q.sees_of(j0, j0 + kWholeStep);
+        CT_UNROLL(const SeenBy& q : query) meet = meet || q.sees_of(j0, j0 + kWholeStep);
         if (!__any_sync(kFullWarp, meet)) continue;
         float a[kCount][4], d[kCount][4];
         scores(x, ks, j0, a);
         scores(u, vs, j0, d);
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
+        CT_FOR(n, kCount) {
+          CT_FOR(e, 4) {
             weigh_back(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, scale, 0, a[n][e], d[n][e]);
           }
         }
@@ -337,11 +315,9 @@ struct WholeGradient {
       float sum[4] = {};
       for (int p = 0; p < parts; ++p) {
         const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[e] += some.v[e];
+        CT_FOR(e, 4) sum[e] += some.v[e];
       }
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sum[e] *= plain_scale;
+      CT_FOR(e, 4) sum[e] *= plain_scale;
       if (c < K) put_whole(op.x.write, d_x(n) + c, sum);
     }
   }
@@ -355,8 +331,7 @@ struct WholeGradient {
     }
     const int blocks = (T + kOwnRows - 1) / kOwnRows;
     const float factor[2] = {plain_scale, plain_scale}, one[2] = {1, 1};
-#pragma unroll 1
-    for (int turn = 0; turn * kWarps < blocks; ++turn) {
+    CT_ROLLED(int turn = 0; turn * kWarps < blocks; ++turn) {
       const int block = Cut::turn_of(warp, turn), n0 = block * kOwnRows;
       if (block >= blocks) continue;
       if (!both) {
@@ -367,16 +342,13 @@ struct WholeGradient {
         __syncwarp();
       }
       float sums[D / 8][4] = {}, value_sums[D / 8][4] = {};
-#pragma unroll 1
-      for (int i0 = 0; i0 < Q; i0 += kWholeStep) {
+      CT_ROLLED(int i0 = 0; i0 < Q; i0 += kWholeStep) {
         if (!__any_sync(kFullWarp, seen[i0 + lane].sees_of(n0, n0 + kOwnRows))) continue;
         float a[kCount][4], d[kCount][4];
         scores(both ? ks : as, both ? n0 : 0, xs, i0, a);
         scores(both ? vs : bs, both ? n0 : 0, us, i0, d);
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
+        CT_FOR(n, kCount) {
+          CT_FOR(e, 4) {
             const SeenBy q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
             weigh_back(q, n0 + lane / 4 + e / 2 * 8, scale, 0, a[n][e], d[n][e]);
           }

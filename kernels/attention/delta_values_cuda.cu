@@ -96,8 +96,7 @@ __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a
     load_matrices<Left::kTurned>(
         x, Left::kTurned ? a.first + (k + lane / 16 * 8 + lane % 8) * a.stride + r0 + lane / 8 % 2 * 8
                          : a.first + (r0 + lane % 16) * a.stride + k + lane / 16 * 8);
-#pragma unroll
-    for (int n = 0; n < kTiles; n += 2) {
+    CT_UNROLL(int n = 0; n < kTiles; n += 2) {
       unsigned y[4];
       load_matrices<Right::kTurned>(
           y, Right::kTurned
@@ -112,10 +111,8 @@ __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a
 template <int kTiles, class F>
 __device__ __forceinline__ void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int low = 0; low < 2; ++low) {
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n)
+  CT_FOR(low, 2) {
+    CT_FOR(n, kTiles)
       f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
   }
 }
@@ -124,25 +121,20 @@ __device__ __forceinline__ void each_two(float (&sums)[kTiles][4], int r0, int n
 template <bool kBack>
 __device__ __forceinline__ void solve_column(const float* triangle, float* column) {
   float x[kTokens];
-#pragma unroll
-  for (int i = 0; i < kTokens; ++i) x[i] = column[i * kLong];
-#pragma unroll
-  for (int from = 0; from < kTokens; from += 4) {
+  CT_FOR(i, kTokens) x[i] = column[i * kLong];
+  CT_UNROLL(int from = 0; from < kTokens; from += 4) {
     const int j0 = kBack ? kTokens - 4 - from : from;
-#pragma unroll
-    for (int n = 1; n < kTokens; ++n) {
+    CT_UNROLL(int n = 1; n < kTokens; ++n) {
       const int i = kBack ? kTokens - 1 - n : n;
       if (kBack ? i >= j0 + 3 : i <= j0) continue;
       const auto four = *reinterpret_cast<const Four<float>*>(triangle + i * kFlat + j0);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      CT_FOR(e, 4) {
         const int j = kBack ? j0 + 3 - e : j0 + e;
         if (kBack ? j > i : j < i) x[i] -= four.v[j - j0] * x[j];
       }
     }
   }
-#pragma unroll
-  for (int i = 0; i < kTokens; ++i) column[i * kLong] = x[i];
+  CT_FOR(i, kTokens) column[i * kLong] = x[i];
 }
 
 template <class Number>
@@ -159,12 +151,10 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
   const HeadRows<float> gain(op.gain.value, r, bh / H, bh % H, T, H, 1);
   const int warp = static_cast<int>(threadIdx.x) / 32, r0 = warp % 4 * 16, half = warp / 4,
             terms = (K + 15) / 16 * 16;
-#pragma unroll 1
-  for (int c0 = 0; c0 < T; c0 += kTokens) {
+  CT_ROLLED(int c0 = 0; c0 < T; c0 += kTokens) {
     float sums[kColumns / 16][4] = {};
     load_tokens<kForwardThreads>(own, k, c0, T, K);
-#pragma unroll 1
-    for (int j0 = 0; j0 < c0; j0 += kTokens) {
+    CT_ROLLED(int j0 = 0; j0 < c0; j0 += kTokens) {
       load_tokens<kForwardThreads>(other, k, j0, T, K);
       tokens_loaded();
       float weights[4][4] = {};
@@ -232,8 +222,7 @@ struct DeltaBack {
   /// Of l = k_i k_c^T and n = z_i u_c^T, i from t0 on: the gradient of l, times gain, to shared memory; its share of gain's.
   __device__ __forceinline__ void take(float (&l)[2][4], float (&n)[2][4], int t0, bool diagonal) const {
     float shares[2] = {};
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
+    CT_FOR(e, 8) {
       const int low = e % 4 / 2, i = r0 + lane / 4 + 8 * low,
                 j = quarter * 16 + e / 4 * 8 + 2 * (lane % 4) + e % 2;
       if (diagonal && j >= i) n[e / 4][e % 4] = 0;
@@ -243,8 +232,7 @@ struct DeltaBack {
       const float by = -gain_of(t0 + i);
       *reinterpret_cast<unsigned*>(d_weights + i * kShort + j) = bf16_pair(by * x, by * y);
     });
-#pragma unroll
-    for (int low = 0; low < 2; ++low) {
+    CT_FOR(low, 2) {
       shares[low] += __shfl_xor_sync(kFullWarp, shares[low], 1);
       shares[low] += __shfl_xor_sync(kFullWarp, shares[low], 2);
       const int t = t0 + r0 + lane / 4 + 8 * low;
@@ -259,8 +247,7 @@ struct DeltaBack {
     return d_k(inside ? t : 0) + (inside ? c : 0);
   }
   __device__ __forceinline__ void fetch_keys(float2 (&before)[8], int t0, int n, bool adds) const {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    CT_FOR(i, 8) {
       bool inside;
       const Number* const from = place_of(t0, n, i, inside);
       before[i] = adds && inside ? two(from) : float2{};
@@ -268,8 +255,7 @@ struct DeltaBack {
   }
   __device__ __forceinline__ void put_keys(const float (*sums)[4], const float2 (&before)[8], int t0,
                                            int n) const {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    CT_FOR(i, 8) {
       bool inside;
       Number* const to = place_of(t0, n, i, inside);
       const float* const sum = sums[i % 4] + i / 4 * 2;
@@ -294,8 +280,7 @@ struct DeltaBack {
     multiply(of_z, Turned{weights, kShort}, r0, Turned{later_z, kLong}, n0, kTokens);
     multiply(of_k, Turned{d_weights, kShort}, r0, Turned{later_keys, kLong}, n0, kTokens);
     if (d_k) {
-#pragma unroll
-      for (int n1 = n0; n1 < n0 + 64; n1 += 32) {
+      CT_UNROLL(int n1 = n0; n1 < n0 + 64; n1 += 32) {
         float2 before[8];
         fetch_keys(before, i0, n1, true);
         float sums[4][4] = {};
@@ -335,14 +320,12 @@ struct DeltaBack {
     if (inside) {
       const bool adds = d_v && op.v.write == Write::add;
       float2 value[4], before[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      CT_FOR(e, 4) {
         value[e] = two(v(t) + c + 2 * e);
         before[e] = adds ? two(d_v(t) + c + 2 * e) : float2{};
       }
       const float by = gain_of(t);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      CT_FOR(e, 4) {
         const float x = of[2 * e], y = of[2 * e + 1];
         along += x * value[e].x + y * value[e].y;
         if (d_v) put_two(d_v(t) + c + 2 * e, before[e].x + by * x, before[e].y + by * y);
@@ -357,8 +340,7 @@ struct DeltaBack {
   __device__ __forceinline__ void own_keys(int c0, float (&of_k)[8][4]) const {
     multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
     multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       float2 before[8];
       fetch_keys(before, c0, n0 + 32 * half, op.k.write == Write::add);
       put_keys(of_k + 4 * half, before, c0, n0 + 32 * half);
@@ -369,8 +351,7 @@ struct DeltaBack {
     float of_z[8][4] = {}, of_k[8][4] = {};
     load_tokens<kBackThreads>(keys, k, c0, T, K);
     load_tokens<kBackThreads>(wrote, u, c0, T, V);
-#pragma unroll 1
-    for (int i0 = c0 + kTokens; i0 < T; i0 += kTokens) later(i0, of_z, of_k);
+    CT_ROLLED(int i0 = c0 + kTokens; i0 < T; i0 += kTokens) later(i0, of_z, of_k);
     tokens_loaded();
     float l[2][4] = {}, n[2][4] = {};
     solve(c0, l, of_z);
@@ -388,8 +369,7 @@ template <class Number>
 __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __grid_constant__ DeltaOp op) {
   extern __shared__ uint4 delta_memory[];
   const DeltaBack<Number> back{op, reinterpret_cast<Bits*>(delta_memory)};
-#pragma unroll 1
-  for (int c0 = (back.T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) back.chunk(c0);
+  CT_ROLLED(int c0 = (back.T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) back.chunk(c0);
   for (int t = threadIdx.x; t < back.T && back.gain.gradient; t += kBackThreads) {
     const Four<float> of = *reinterpret_cast<const Four<float>*>(back.part(t));
     put(back.gain.write, back.gain.gradient(t), of.v[0] + of.v[1] + of.v[2] + of.v[3]);

@@ -70,10 +70,8 @@ struct Piece {
   template <class F>
   __device__ __forceinline__ void each(F&& f) {
     const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kSlow, fast = thread % 32;
-#pragma unroll
-    for (int m = 0; m < kSlow; ++m) {
-#pragma unroll
-      for (int c = 0; c < kFast; ++c) {
+    CT_FOR(m, kSlow) {
+      CT_FOR(c, kFast) {
         if constexpr (kFirst) f(held[m][c], fast, slow + m);
         if constexpr (!kFirst) f(held[m][c], slow + m, fast + 32 * c);
       }
@@ -104,32 +102,25 @@ struct Tiles {
     if constexpr (kTensor) {
       const int t = static_cast<int>(threadIdx.x) % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
       float part[kRows / 2][4] = {};
-#pragma unroll
-      for (int k0 = 0; k0 < kTile; k0 += 8) {
+      CT_UNROLL(int k0 = 0; k0 < kTile; k0 += 8) {
         const int k = k0 + t;
         const float a[4] = {left[row(0)][k], left[row(1)][k], left[row(0)][k + 4], left[row(1)][k + 4]};
         unsigned high[4], low[4], b_high[2], b_low[2];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) split(a[i], high[i], low[i]);
-#pragma unroll
-        for (int n = 0; n < kRows / 2; ++n) {
+        CT_FOR(i, 4) split(a[i], high[i], low[i]);
+        CT_FOR(n, kRows / 2) {
           split(right(k, n0 + 8 * n), b_high[0], b_low[0]),
               split(right(k + 4, n0 + 8 * n), b_high[1], b_low[1]);
           mma_halves(part[n], high, low, b_high, b_low);
         }
       }
-#pragma unroll
-      for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-        for (int c = 0; c < kWide; ++c) sum[m][c] -= part[m / 2][m % 2 * 2 + c];
+      CT_FOR(m, kRows) {
+        CT_FOR(c, kWide) sum[m][c] -= part[m / 2][m % 2 * 2 + c];
       }
     } else {
 #pragma unroll 8
       for (int k = 0; k < kTile; ++k) {
-#pragma unroll
-        for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-          for (int c = 0; c < kWide; ++c) sum[m][c] -= left[row(m)][k] * right(k, column(m, c));
+        CT_FOR(m, kRows) {
+          CT_FOR(c, kWide) sum[m][c] -= left[row(m)][k] * right(k, column(m, c));
         }
       }
     }
@@ -140,8 +131,7 @@ struct Tiles {
   __device__ __forceinline__ void subtract_products(Real (&sum)[kRows][kWide], int steps, Fetch&& fetch,
                                                     Store&& store) {
     if (steps > 0) fetch(0);
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
+    CT_ROLLED(int step = 0; step < steps; ++step) {
       store();
       __syncthreads();
       if (step + 1 < steps) fetch(step + 1);
@@ -155,20 +145,15 @@ struct Tiles {
     const int column = static_cast<int>(threadIdx.x);
     if (column >= kColumns) return;
     Real x[kTile];
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) x[i] = right(i, column);
-#pragma unroll
-    for (int j0 = 0; j0 < kTile; j0 += 4) {
-#pragma unroll
-      for (int i = j0 + 1; i < kTile; ++i) {
-#pragma unroll
-        for (int j = j0; j < j0 + 4; ++j) {
+    CT_FOR(i, kTile) x[i] = right(i, column);
+    CT_UNROLL(int j0 = 0; j0 < kTile; j0 += 4) {
+      CT_UNROLL(int i = j0 + 1; i < kTile; ++i) {
+        CT_UNROLL(int j = j0; j < j0 + 4; ++j) {
           if (j < i) x[i] -= left[i][j] * x[j];
         }
       }
     }
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) right(i, column) = x[i];
+    CT_FOR(i, kTile) right(i, column) = x[i];
   }
 };
 
@@ -183,8 +168,7 @@ struct Factor {
   template <class F>
   __device__ __forceinline__ void each(F&& f) {
     const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kRows, fast = thread % 32;
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) f(m, kReversed ? fast : slow + m, kReversed ? slow + m : fast);
+    CT_FOR(m, kRows) f(m, kReversed ? fast : slow + m, kReversed ? slow + m : fast);
   }
   /// Entries (p0 + i, q0 + j), 0 on and above the diagonal.
   __device__ __forceinline__ void load(int p0, int q0) {
@@ -229,14 +213,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   };
   const auto store = [&] { piece.each([&](Real number, int i, int c) { tiles.right(i, c) = number; }); };
   const auto own = [&](auto&& f) {
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-      for (int c = 0; c < kWide; ++c) f(m, c, tiles.right(tiles.row(m), tiles.column(m, c)));
+    CT_FOR(m, kRows) {
+      CT_FOR(c, kWide) f(m, c, tiles.right(tiles.row(m), tiles.column(m, c)));
     }
   };
-#pragma unroll 1
-  for (int p0 = 0; p0 < T; p0 += kTile) {
+  CT_ROLLED(int p0 = 0; p0 < T; p0 += kTile) {
     Real sum[kRows][kWide];
     load(from, p0);
     if (!kBack && S::gained(op)) piece.each([&](Real& number, int i, int) { number *= gain_of(p0 + i); });
@@ -286,8 +267,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     return t < T && c < columns ? x(t, c) : Real(0);
   };
   Real d_gain[kRows] = {};
-#pragma unroll 1
-  for (int j0 = 0; j0 < T; j0 += kColumns) {
+  CT_ROLLED(int j0 = 0; j0 < T; j0 += kColumns) {
     Real sum[kRows][kWide] = {};
     tiles.subtract_products(
         sum, j0 < first + kTile ? (columns + kTile - 1) / kTile : 0,
@@ -301,10 +281,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
           other.each([&](Real number, int c, int j) { tiles.right(c, j) = number; });
         });
     const auto each = [&](auto&& f) {  // entries of this lane
-#pragma unroll
-      for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-        for (int c = 0; c < kWide; ++c) f(m, c, first + tiles.row(m), j0 + tiles.column(m, c));
+      CT_FOR(m, kRows) {
+        CT_FOR(c, kWide) f(m, c, first + tiles.row(m), j0 + tiles.column(m, c));
       }
     };
     Real entry[kRows][kWide], before[kRows][kWide], of_row[kRows];
@@ -324,8 +302,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
   }
   if (!op.gain.wanted()) return;
   if constexpr (Tiles<Real>::kTensor) {  // four lanes of each of four warps share a row
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
+    CT_FOR(m, 2) {
       Real sum = d_gain[m] + d_gain[m + 2];
       sum += __shfl_xor_sync(kFullWarp, sum, 1);
       sum += __shfl_xor_sync(kFullWarp, sum, 2);
@@ -334,8 +311,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     __syncthreads();
   }
   const Columns<Real> given = S::of(op, S::given(op).value, r, bh);
-#pragma unroll
-  for (int m = 0; m < kRows; ++m) {
+  CT_FOR(m, kRows) {
     const int i = first + row + m;
     if constexpr (Tiles<Real>::kTensor) d_gain[m] = lane < 4 ? tiles.left[row + m][lane] : Real(0);
     for (int c = lane; c < columns && i < T && S::gained(op); c += 32) d_gain[m] += left(i, c) * given(i, c);

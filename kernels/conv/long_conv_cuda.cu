@@ -16,16 +16,13 @@ struct ConvTile {
   Real sum[kTile] = {}, low[kTile], high[kTile];  ///< w_{-15} .. w_0, w_1 .. w_16
   template <class F>
   __device__ void fill(Real (&half)[kTile], F&& w, int from) {
-#pragma unroll
-    for (int k = 0; k < kTile; ++k) half[k] = w(from + k);
+    CT_FOR(k, kTile) half[k] = w(from + k);
   }
   template <class F>
   __device__ void add(F&& a) {
-#pragma unroll
-    for (int j = 0; j < kTile; ++j) {
+    CT_FOR(j, kTile) {
       const Real x = a(j);
-#pragma unroll
-      for (int i = 0; i < kTile; ++i) {
+      CT_FOR(i, kTile) {
         const int k = i - j + kTile - 1;
         sum[i] += x * (k < kTile ? low[k] : high[k - kTile]);
       }
@@ -50,11 +47,9 @@ __global__ void __launch_bounds__(kConvThreads) convolve_kernel(const __grid_con
   for (int from = 0; from <= first; from += kTile) {
     tile.fill(tile.low, filter, first - from - kTile + 1);
     tile.add([&](int j) { return from + j < T ? x[place(from + j)] : Real(0); });
-#pragma unroll
-    for (int k = 0; k < kTile; ++k) tile.high[k] = tile.low[k];
+    CT_FOR(k, kTile) tile.high[k] = tile.low[k];
   }
-#pragma unroll
-  for (int k = 0; k < kTile; ++k) {
+  CT_FOR(k, kTile) {
     if (first + k < T) put(kBack ? op.x.write : Write::overwrite, y + place(first + k), tile.sum[k]);
   }
 }
@@ -81,13 +76,11 @@ __global__ void __launch_bounds__(kConvThreads)
         const int t = from + kTile - 1 - j;
         return t < T ? d_y[static_cast<std::int64_t>(t) * C] : Real(0);
       });
-#pragma unroll
-      for (int k = 0; k < kTile; ++k) tile.low[k] = tile.high[k];
+      CT_FOR(k, kTile) tile.low[k] = tile.high[k];
     }
   }
   Real* to = op.parts.value.at(r) + static_cast<std::int64_t>(part) * L * C + c;
-#pragma unroll
-  for (int k = 0; k < kTile; ++k) {
+  CT_FOR(k, kTile) {
     const int s = first + kTile - 1 - k;
     if (s < L) to[static_cast<std::int64_t>(s) * C] = tile.sum[k];
   }

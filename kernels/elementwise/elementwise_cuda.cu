@@ -155,8 +155,7 @@ struct Fours {
   }
   template <class F, class Real, class... X>
   static __device__ __forceinline__ Four<Real> of(F&& f, Four<Real> x, const X&... y) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] = f(x.v[e], y.v[e]...);
+    CT_FOR(e, 4) x.v[e] = f(x.v[e], y.v[e]...);
     return x;
   }
 };

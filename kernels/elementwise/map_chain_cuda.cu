@@ -13,8 +13,7 @@ using namespace device;
 /// f(e) of each of four numbers.
 template <class F>
 __device__ __forceinline__ void fours(const F& f) {
-#pragma unroll
-  for (int e = 0; e < 4; ++e) f(e);
+  CT_FOR(e, 4) f(e);
 }
 
 /// Calls f with the map as a type, so that four numbers share the choice.
@@ -117,8 +116,7 @@ struct ChainThread {
       if (t.is_bf16()) return copy_async<8>(&slot, t.bf16_at(r) + i);
     }
     constexpr int kEach = 16 / sizeof(Real);
-#pragma unroll
-    for (int e = 0; e < 4; e += kEach) copy_async(slot.v + e, t.at(r) + i + e);
+    CT_UNROLL(int e = 0; e < 4; e += kEach) copy_async(slot.v + e, t.at(r) + i + e);
   }
   __device__ __forceinline__ void widen(const Tensor<Real>& t, Four<Real>& slot) const {
     if constexpr (std::is_same_v<Real, float>) {
@@ -195,8 +193,7 @@ struct ChainThread {
         by_kind(step.kind, [&](auto kind) {
           Four<Real> of_a = p, of_b = q;
           if (kind.value != CombineKind::add) of_a = values_of(step.of_a, p), of_b = values_of(step.of_b, q);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
+          CT_FOR(e, 4) {
             d.v[e] *= combine_slope(kind.value, true, step.scale_a, of_a.v[e], of_b.v[e]);
             d_b.v[e] *= combine_slope(kind.value, false, step.scale_b, of_b.v[e], of_a.v[e]);
           }

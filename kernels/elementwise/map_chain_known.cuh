@@ -112,14 +112,11 @@ __device__ __forceinline__ void load_neighbours(const Tensor<float>& t, int r, i
     } else {
       pairs[0] = *reinterpret_cast<const uint2*>(t.bf16_at(r) + i);
     }
-#pragma unroll
-    for (int e = 0; e < N; ++e) x[e] = four_of(pairs[e / 4]).v[e % 4];
+    CT_FOR(e, N) x[e] = four_of(pairs[e / 4]).v[e % 4];
   } else {
-#pragma unroll
-    for (int e = 0; e < N; e += 4) {
+    CT_UNROLL(int e = 0; e < N; e += 4) {
       const Four<float> four = *reinterpret_cast<const Four<float>*>(t.at(r) + i + e);
-#pragma unroll
-      for (int n = 0; n < 4; ++n) x[e + n] = four.v[n];
+      CT_FOR(n, 4) x[e + n] = four.v[n];
     }
   }
 }
@@ -127,8 +124,8 @@ template <int N>
 __device__ __forceinline__ void store_neighbours(const Tensor<float>& t, int r, int i, const float (&x)[N]) {
   if (t.is_bf16()) {
     uint2 pairs[N / 4];
-#pragma unroll
-    for (int e = 0; e < N; e += 4) pairs[e / 4] = pairs_of(Four<float>{{x[e], x[e + 1], x[e + 2], x[e + 3]}});
+    CT_UNROLL(int e = 0; e < N; e += 4)
+      pairs[e / 4] = pairs_of(Four<float>{{x[e], x[e + 1], x[e + 2], x[e + 3]}});
     if constexpr (N == 8) {
       *reinterpret_cast<uint4*>(t.bf16_at(r) + i) =
           make_uint4(pairs[0].x, pairs[0].y, pairs[1].x, pairs[1].y);
@@ -136,8 +133,7 @@ __device__ __forceinline__ void store_neighbours(const Tensor<float>& t, int r, 
       *reinterpret_cast<uint2*>(t.bf16_at(r) + i) = pairs[0];
     }
   } else {
-#pragma unroll
-    for (int e = 0; e < N; e += 4)
+    CT_UNROLL(int e = 0; e < N; e += 4)
       *reinterpret_cast<Four<float>*>(t.at(r) + i + e) = {{x[e], x[e + 1], x[e + 2], x[e + 3]}};
   }
 }
@@ -160,9 +156,7 @@ struct KnownChain {
       if constexpr (is_parameter(i.value)) {
         const Tensor<float>& x = a.x[i.value].value;
         const bool whole = x.size() == period;
-#pragma unroll
-        for (int e = 0; e < N; ++e)
-          value[i.value][e] = x.at(r)[whole ? at + e : at / a.D], gradient[i.value][e] = 0;
+        CT_FOR(e, N) value[i.value][e] = x.at(r)[whole ? at + e : at / a.D], gradient[i.value][e] = 0;
       }
     });
   }
@@ -173,16 +167,14 @@ struct KnownChain {
   /// The sum of x_e y_e over a row.
   __device__ __forceinline__ float product(const float (&x)[N], const float (&y)[N]) const {
     float sum = 0;
-#pragma unroll
-    for (int e = 0; e < N; ++e) sum += x[e] * y[e];
+    CT_FOR(e, N) sum += x[e] * y[e];
     return over_row(sum);
   }
   __device__ __forceinline__ void forward(int i) {
     upwards<kInputs>([&](auto k) {
       if constexpr (is_of_rows(k.value)) {
         const float x = a.x[k.value].value.at(r)[i / a.D];
-#pragma unroll
-        for (int e = 0; e < N; ++e) value[k.value][e] = x;
+        CT_FOR(e, N) value[k.value][e] = x;
       } else if constexpr (!is_parameter(k.value)) {
         load_neighbours(a.x[k.value].value, r, i, value[k.value]);
       }
@@ -191,8 +183,7 @@ struct KnownChain {
       constexpr ChainShape::Step step = kChainShapes[kChain].step[s.value];
       const StepMath<float>& math = a.step[s.value];
       float(&y)[N] = value[kInputs + s.value];
-#pragma unroll
-      for (int e = 0; e < N; ++e) {
+      CT_FOR(e, N) {
         y[e] = math.of_a.scale * mapped(step.of_a, value[step.a][e]) + math.of_a.shift;
         if constexpr (has_two(step.kind)) {
           const float b = math.of_b.scale * mapped(step.of_b, value[step.b][e]) + math.of_b.shift;
@@ -202,22 +193,19 @@ struct KnownChain {
       if constexpr (reduces(step.kind)) {
         float factor = 0;
         if constexpr (step.kind == ChainKind::row_sum) {
-#pragma unroll
-          for (int e = 0; e < N; ++e) factor += y[e];
+          CT_FOR(e, N) factor += y[e];
           factor = over_row(factor);
         } else {
           factor = inverse[s.value] = math.inverse_of(product(y, y), a.D);
         }
-#pragma unroll
-        for (int e = 0; e < N; ++e) y[e] = step.kind == ChainKind::row_sum ? factor : y[e] * factor;
+        CT_FOR(e, N) y[e] = step.kind == ChainKind::row_sum ? factor : y[e] * factor;
       }
     });
   }
   __device__ __forceinline__ void backward(int i) {
     upwards<kRegisters>([&](auto n) {
       if constexpr (n.value >= kInputs || !is_parameter(n.value)) {
-#pragma unroll
-        for (int e = 0; e < N; ++e) gradient[n.value][e] = 0;
+        CT_FOR(e, N) gradient[n.value][e] = 0;
       }
     });
     upwards<kOutputs>([&](auto o) {
@@ -231,19 +219,15 @@ struct KnownChain {
       float(&d)[N] = gradient[kInputs + s.value];
       if constexpr (step.kind == ChainKind::row_sum) {
         float sum = 0;
-#pragma unroll
-        for (int e = 0; e < N; ++e) sum += d[e];
+        CT_FOR(e, N) sum += d[e];
         sum = over_row(sum);
-#pragma unroll
-        for (int e = 0; e < N; ++e) d[e] = sum;
+        CT_FOR(e, N) d[e] = sum;
       } else if constexpr (reduces(step.kind)) {  // d_x = inverse (d_y - y (y . d_y) [/ D]), y = inverse x
         const float(&y)[N] = value[kInputs + s.value];
         const float along = product(y, d) / (step.kind == ChainKind::rms ? static_cast<float>(a.D) : 1);
-#pragma unroll
-        for (int e = 0; e < N; ++e) d[e] = inverse[s.value] * (d[e] - y[e] * along);
+        CT_FOR(e, N) d[e] = inverse[s.value] * (d[e] - y[e] * along);
       }
-#pragma unroll
-      for (int e = 0; e < N; ++e) {
+      CT_FOR(e, N) {
         const float x = value[step.a][e];
         float d_a = d[e];
         if constexpr (has_two(step.kind)) {
@@ -264,8 +248,7 @@ struct KnownChain {
       float(&d)[N] = gradient[k.value];
       if constexpr (is_of_rows(k.value)) {
         float sum = 0;
-#pragma unroll
-        for (int e = 0; e < N; ++e) sum += d[e];
+        CT_FOR(e, N) sum += d[e];
         sum = over_row(sum);
         if (i % a.D == 0) put(x.write, x.gradient.at(r) + i / a.D, sum);
         return;
@@ -273,8 +256,7 @@ struct KnownChain {
       if (x.write == Write::add) {
         float old[N];
         load_neighbours(x.gradient, r, i, old);
-#pragma unroll
-        for (int e = 0; e < N; ++e) d[e] += old[e];
+        CT_FOR(e, N) d[e] += old[e];
       }
       store_neighbours(x.gradient, r, i, d);
     });
@@ -286,8 +268,7 @@ struct KnownChain {
     upwards<kInputs>([&](auto k) {
       if constexpr (is_parameter(k.value)) {
         __syncthreads();
-#pragma unroll
-        for (int e = 0; e < N; ++e) numbers[N * tid + e] = gradient[k.value][e];
+        CT_FOR(e, N) numbers[N * tid + e] = gradient[k.value][e];
         __syncthreads();
         const int count = static_cast<int>(a.x[k.value].value.size()), run = period / count;  // side by side
         for (int j = tid / 32; j < count; j += kKnownThreads / 32) {

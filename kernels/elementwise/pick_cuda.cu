@@ -64,8 +64,7 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
   for (int i0 = lane; i0 - lane < N; i0 += 32 * kColumns) {
     Real sum[kColumns] = {}, other[kColumns] = {};
     const auto add_row = [&](const Real* row) {
-#pragma unroll
-      for (int c = 0; c < kColumns; ++c) {
+      CT_FOR(c, kColumns) {
         if (i0 + 32 * c < N) add_to(op.is_bf16(), row[i0 + 32 * c], sum[c], other[c]);
       }
     };
@@ -74,8 +73,7 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
       for (unsigned found = q0 == q_first ? found_first : here(q0); found; found &= found - 1)
         add_row(d_y + static_cast<std::int64_t>(q0 + __ffs(static_cast<int>(found)) - 1) * N);
     }
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
+    CT_FOR(c, kColumns) {
       if constexpr (std::is_same_v<Real, float>) {
         if (op.is_bf16()) sum[c] = __uint_as_float(bf16_pair(sum[c], other[c]));
       }

@@ -82,13 +82,11 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
   const auto walk = [&](auto&& visit) {
     for (int i0 = begin; i0 < end; i0 += 32 * kDepth) {
       int id[kDepth];
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
+      CT_FOR(k, kDepth) {
         const int i = i0 + 32 * k + lane;
         id[k] = i < end ? ids[static_cast<std::int64_t>(i) * c] : -1;
       }
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
+      CT_FOR(k, kDepth) {
         const int row = id[k] - row0;  // of this block's
         visit(i0 + 32 * k + lane, id[k] >= 0 && row >= 0 && row < rows ? row : -1, id[k]);
       }

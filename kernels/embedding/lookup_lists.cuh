@@ -43,48 +43,37 @@ __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, in
   for (int i0 = begin; i0 < end; i0 += 2 * kDepth) {
     int at[kDepth];
     Real v[kDepth][4];
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k) {
+    CT_FOR(k, kDepth) {
       const int i = i0 + 2 * k + half;
       at[k] = i < end ? listed[i] : -1;
     }
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k)
+    CT_FOR(k, kDepth)
       load4(x + static_cast<std::int64_t>(at[k] < 0 ? 0 : at[k]) * d, at[k] < 0 ? 0 : d - column, aligned,
             v[k]);
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sum[c] += v[k][c];
+    CT_FOR(k, kDepth) {
+      CT_FOR(c, 4) sum[c] += v[k][c];
     }
   }
-#pragma unroll
-  for (int c = 0; c < 4; ++c) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
+  CT_FOR(c, 4) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
   if constexpr (kPieces > 1) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) parts[warp][lane % 16 * 4 + c] = sum[c];
+    CT_FOR(c, 4) parts[warp][lane % 16 * 4 + c] = sum[c];
     __syncthreads();
     if (warp == 0) {
-#pragma unroll
-      for (int i = 1; i < kPieces; ++i) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) sum[c] += parts[i][lane % 16 * 4 + c];
+      CT_UNROLL(int i = 1; i < kPieces; ++i) {
+        CT_FOR(c, 4) sum[c] += parts[i][lane % 16 * 4 + c];
       }
     }
     if (blocks > 1) {
       if (warp == 0 && half == 0) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) parts[0][lane * 4 + c] = sum[c];
+        CT_FOR(c, 4) parts[0][lane * 4 + c] = sum[c];
       }
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sum[c] = cluster_sum(parts[0], lane % 16 * 4 + c, blocks, rank);
+      CT_FOR(c, 4) sum[c] = cluster_sum(parts[0], lane % 16 * 4 + c, blocks, rank);
     }
     if (warp > 0 || rank > 0) return;
   }
   if (half > 0) return;
   Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(row) * d + column;
-#pragma unroll
-  for (int c = 0; c < 4; ++c) {
+  CT_FOR(c, 4) {
     if (column + c < d) put(a.mode[table], out + c, sum[c]);
   }
 }
@@ -231,13 +220,11 @@ __global__ void __launch_bounds__(kListThreads)
     for (; same; same &= same - 1) {
       load4(x + static_cast<std::int64_t>(m0 + __ffs(static_cast<int>(same)) - 1) * d, d - column, aligned,
             more);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) sum[k] += more[k];
+      CT_FOR(k, 4) sum[k] += more[k];
     }
   }
   Real* out = a.table[table].gradient.at(r) + static_cast<std::int64_t>(own) * d + column;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
+  CT_FOR(k, 4) {
     if (column + k < d) put(Write::add, out + k, sum[k]);
   }
 }

@@ -21,8 +21,7 @@ __global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ 
   Real x[4];
   load4(a.x.value.at(r) + i, valid, true, x);
   Real* y = a.y.value.at(r) + i;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) x[k] = map_entry(a.map, x[k]);
+  CT_FOR(k, 4) x[k] = map_entry(a.map, x[k]);
   if (valid == 4) {
     *reinterpret_cast<Four<Real>*>(y) = {{x[0], x[1], x[2], x[3]}};
   } else {
@@ -42,8 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   if (a.y.value) load4(a.y.value.at(r) + i, valid, true, y);
   load4(a.y.gradient.at(r) + i, valid, true, d_y);
   if (a.x.write == Write::add) load4(a.x.gradient.at(r) + i, valid, true, d_x);
-#pragma unroll
-  for (int k = 0; k < 4; ++k) d_x[k] += map_entry_backward(a.map, x[k], y[k], d_y[k]);
+  CT_FOR(k, 4) d_x[k] += map_entry_backward(a.map, x[k], y[k], d_y[k]);
   Real* out = a.x.gradient.at(r) + i;
   if (valid == 4) {
     *reinterpret_cast<Four<Real>*>(out) = {{d_x[0], d_x[1], d_x[2], d_x[3]}};
@@ -140,8 +138,7 @@ struct FavorForward : Product<Real, true, true> {
 
   __device__ bool wants_side(int) const { return true; }
   __device__ static void add_side(const Real (&v)[4], Real* squares) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) squares[0] += v[i] * v[i];
+    CT_FOR(i, 4) squares[0] += v[i] * v[i];
   }
   __device__ void load_a(int row, int k, Real (&v)[4], Real* squares) const {
     Product<Real, true, true>::load_a(row, k, v, squares);
@@ -153,15 +150,13 @@ struct FavorForward : Product<Real, true, true> {
     const Real offset = shift - squares / 2;
     Real* y = this->c_ + (static_cast<std::int64_t>(row) * this->c.ld + column);
     Real plus[W], minus[W];
-#pragma unroll
-    for (int j = 0; j < W; ++j) plus[j] = exp(u[j] + offset), minus[j] = exp(offset - u[j]);
+    CT_FOR(j, W) plus[j] = exp(u[j] + offset), minus[j] = exp(offset - u[j]);
     if (column + W <= this->N && this->aligned_c && this->N % 4 == 0) {
       put_all(y, plus);
       if (both) put_all(y + this->N, minus);
       return;
     }
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
+    CT_FOR(j, W) {
       if (column + j >= this->N) return;
       y[j] = plus[j];
       if (both) y[this->N + j] = minus[j];
@@ -189,8 +184,7 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
     Real g[4];
     load4(y_ + at, valid, this->aligned_a, v);
     load4(this->a_ + at, valid, this->aligned_a, g);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       v[i] *= g[i];
       total[0] += v[i];
     }
@@ -198,8 +192,7 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
     Real minus[4];
     load4(y_ + at + this->K, valid, this->aligned_a, minus);
     load4(this->a_ + at + this->K, valid, this->aligned_a, g);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       minus[i] *= g[i];
       total[0] += minus[i];
       v[i] -= minus[i];
@@ -210,8 +203,7 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
   __device__ void store(int row, int column, Real (&v)[W], Real total) const {
     if (row >= this->M) return;
     const int at = row * this->N + column;
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
+    CT_FOR(j, W) {
       if (column + j < this->N) put(this->mode, this->c_ + at + j, v[j] - x_[at + j] * total);
     }
   }

@@ -61,16 +61,14 @@ struct FadingState {
 
   /// Fours of a warp's lanes lie side by side.
   __device__ void load(const float* from) {
-#pragma unroll
-    for (int i = 0; i < Tile::kParts * Tile::kRows; ++i) {
+    CT_FOR(i, Tile::kParts * Tile::kRows) {
       const auto four = reinterpret_cast<const float4*>(from)[i * static_cast<int>(blockDim.x) + threadIdx.x];
       float* to = v[i / Tile::kRows][i % Tile::kRows];
       to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
     }
   }
   __device__ void store(float* to) const {
-#pragma unroll
-    for (int i = 0; i < Tile::kParts * Tile::kRows; ++i) {
+    CT_FOR(i, Tile::kParts * Tile::kRows) {
       const float* from = v[i / Tile::kRows][i % Tile::kRows];
       reinterpret_cast<float4*>(to)[i * static_cast<int>(blockDim.x) + threadIdx.x] =
           make_float4(from[0], from[1], from[2], from[3]);
@@ -81,8 +79,7 @@ struct FadingState {
 /// Row i of a lane's state, in registers or where store() has put it.
 template <class Tile>
 __device__ __forceinline__ void fading_row(const FadingState<Tile>& S, int part, int i, float (&x)[4]) {
-#pragma unroll
-  for (int j = 0; j < 4; ++j) x[j] = S.v[part][i][j];
+  CT_FOR(j, 4) x[j] = S.v[part][i][j];
 }
 template <class Tile>
 __device__ __forceinline__ void fading_row(const float* S, int part, int i, float (&x)[4]) {
@@ -160,27 +157,22 @@ struct FadingWalk {
   /// The lane's entries of [B,(1,)H,V*K], 0 beyond it and where there is no memory, or not `any`.
   __device__ void entries(const Tensor<float>& x, float (&to)[kRows][4], bool any = true) const {
     const float* from = any && x.data ? x.at(r) + item * V * K : nullptr;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) to[i][j] = from && has(i, j) ? from[entry(i, j)] : 0.0f;
+    CT_FOR(i, kRows) {
+      CT_FOR(j, 4) to[i][j] = from && has(i, j) ? from[entry(i, j)] : 0.0f;
     }
   }
   /// One step for all tokens, of the lane's rows.
   __device__ void steps(float (&to)[kRows]) const {
     const float* from = op.step.value.at(r) + item * V + first + row;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) to[i] = first + row + i < V ? from[i] : 0.0f;
+    CT_FOR(i, kRows) to[i] = first + row + i < V ? from[i] : 0.0f;
   }
   /// Stores or adds factor * x.
   __device__ void put_entries(Write mode, const Tensor<float>& x, const float (&from)[kRows][4],
                               float factor = 1) const {
     if (mode == Write::none || !x.data) return;
     float* to = x.at(r) + item * V * K;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
+    CT_FOR(i, kRows) {
+      CT_FOR(j, 4) {
         if (has(i, j)) put(mode, to + entry(i, j), factor * from[i][j]);
       }
     }
@@ -235,9 +227,7 @@ struct FadingWalk {
       if ((valid >= 4 || valid <= 0) && is_aligned16(from)) {
         copy_async_or_zero(to, from, valid > 0 ? 16 : 0);
       } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          copy_async_or_zero<4>(to + j, j < valid ? from + j : from, j < valid ? 4 : 0);
+        CT_FOR(j, 4) copy_async_or_zero<4>(to + j, j < valid ? from + j : from, j < valid ? 4 : 0);
       }
     }
   }
@@ -248,8 +238,7 @@ struct FadingWalk {
       for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
         const int which = four(i).which;
         if (which != 2 && which != 5) continue;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) stage[4 * i + j] = expf(stage[4 * i + j]);
+        CT_FOR(j, 4) stage[4 * i + j] = expf(stage[4 * i + j]);
       }
     }
     __syncthreads();
@@ -272,8 +261,7 @@ struct FadingWalk {
     constexpr int kEach = N >= LC ? N / LC : 1, kSame = N >= LC ? 1 : LC / N;
     const int across = lane % LC;
     if (across % kSame != 0) return;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) f(across * N / LC + i, x[i]);
+    CT_FOR(i, kEach) f(across * N / LC + i, x[i]);
   }
 };
 
@@ -295,20 +283,16 @@ struct FadingLaw {
   __device__ explicit FadingLaw(const Walk& at) {
     if constexpr (Tile::kRates) {
       at.entries(at.op.log_rate.value, rate);
-#pragma unroll
-      for (auto& of_row : rate) {
-#pragma unroll
-        for (float& x : of_row) x = -1.4426950408889634f * mapped(MapKind::exp, x);
+      CT_UNROLL(auto& of_row : rate) {
+        CT_UNROLL(float& x : of_row) x = -1.4426950408889634f * mapped(MapKind::exp, x);
       }
     }
     if constexpr (Tile::kComplex) {
       at.entries(at.op.log_rate.value, cos), at.entries(at.op.angle.value, sin);
       at.entries(at.op.read.value, read_re), at.entries(at.op.read_imag.value, read_im);
       at.steps(steady);
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
+      CT_FOR(i, kRows) {
+        CT_FOR(j, 4) {
           const float size = expf(-steady[i] * mapped(MapKind::exp, cos[i][j])),
                       angle = steady[i] * sin[i][j];
           cos[i][j] = size * cosf(angle), sin[i][j] = size * sinf(angle);
@@ -324,11 +308,9 @@ struct FadingLaw {
   /// S after a token.
   __device__ void step(State& S, const float (&k)[4], const float (&column_gate)[4], const float (&v)[kRows],
                        const float (&step)[kRows]) const {
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
+    CT_FOR(i, kRows) {
       const float written = write(i, v, step);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      CT_FOR(j, 4) {
         float& re = S.v[0][i][j];
         if constexpr (Tile::kComplex) {
           float& im = S.v[1][i][j];

@@ -46,12 +46,10 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
       at.begin_stage(sources, stages + (turn ^ 1) * Tile::kStage, token + kFadingTokens,
                      token + kFadingTokens, false);
       if (op.states && token % kFadingSegment == 0) S.store(at.kept(token / kFadingSegment));
-#pragma unroll 1
-      for (int begin = 0; begin < kFadingTokens; begin += kTogether) {
+      CT_ROLLED(int begin = 0; begin < kFadingTokens; begin += kTogether) {
         if (Tile::kComplex && token + begin >= at.T) break;
         float o[kTogether * kRows];
-#pragma unroll
-        for (int j = 0; j < kTogether; ++j) {
+        CT_FOR(j, kTogether) {
           const int t = begin + j;
           float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
           at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
@@ -59,12 +57,9 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
           at.rows(stage, 0, t, v);
           if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
           law.step(S, k, column_gate, v, step);
-#pragma unroll
-          for (int i = 0; i < kRows; ++i) {
+          CT_FOR(i, kRows) {
             float sum = 0;
-#pragma unroll
-            for (int c = 0; c < 4; ++c)
-              sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
+            CT_FOR(c, 4) sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
             o[j * kRows + i] = sum;
           }
         }
@@ -115,8 +110,7 @@ struct FadingBack {
     float* to = sums + ((t * static_cast<int>(blockDim.x / 32) + at.warp) * Tile::kSums + which) * kColumns +
                 at.column + down * 4 / kDown;
     if (down % kSame != 0) return;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) to[i] = x[i];
+    CT_FOR(i, kEach) to[i] = x[i];
   }
   /// Takes token t of a stage back where it is `kInside` the sequence, S being the state before it, and then the read of that
   /// state.
@@ -129,14 +123,12 @@ struct FadingBack {
     if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
     float d_k[4] = {}, d_q[4] = {}, d_gate[4] = {};
     float of_rows[Tile::kComplex ? kRows : 2 * kRows];  // of v, and of steps or row gates
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
+    CT_FOR(i, kRows) {
       const float write = law.write(i, v, step);
       float written = 0, faded = 0, s[4], s_im[4] = {};
       fading_row<Tile>(S, 0, i, s);
       if constexpr (Tile::kComplex) fading_row<Tile>(S, 1, i, s_im);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      CT_FOR(j, 4) {
         float& g = d.G.v[0][i][j];
         const float read = d_o[i] * q[j];
         d_q[j] = fmaf(d_o[i], law.seen(i, j, s[j], s_im[j]), d_q[j]);
@@ -203,10 +195,8 @@ struct FadingBack {
     if constexpr (Tile::kComplex) {
       float rate[kRows][4], angle[kRows][4];
       at.entries(op.log_rate.value, rate), at.entries(op.angle.value, angle);
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
+      CT_FOR(i, kRows) {
+        CT_FOR(j, 4) {
           rate[i][j] = -mapped(MapKind::exp, rate[i][j]);
           d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
           d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
@@ -222,10 +212,8 @@ struct FadingBack {
       at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
     }
     if constexpr (Tile::kRates) {
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * law.kSlope;
+      CT_FOR(i, kRows) {
+        CT_FOR(j, 4) d.size[i][j] *= law.rate[i][j] * law.kSlope;
       }
     }
     if constexpr (Tile::kRates || Tile::kComplex)
@@ -261,8 +249,7 @@ struct FadingBack {
       if (mode == Write::overwrite && c + 4 <= at.K && is_aligned16(to)) {
         *reinterpret_cast<float4*>(to) = make_float4(sum[0], sum[1], sum[2], sum[3]);
       } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
+        CT_FOR(j, 4) {
           if (c + j < at.K) put(mode, to + j, sum[j]);
         }
       }
@@ -337,8 +324,7 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
         if (end >= 0 && end <= last) back.template token<false>(stage, token, end, before(end));
         last = min(last, end - 1);
       }
-#pragma unroll 1
-      for (int t = last; t >= 0; --t) {
+      CT_ROLLED(int t = last; t >= 0; --t) {
         if constexpr (Tile::kComplex) {
           back.template token<true>(stage, token, t, before(t));
         } else {

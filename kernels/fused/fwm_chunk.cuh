@@ -59,15 +59,13 @@ struct FwmFactor {
   unsigned high[4], low[4];
   __device__ FwmFactor(float x0, float x1, float x2, float x3) {
     const float x[4] = {x0, x1, x2, x3};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       high[i] = fwm_rounded(x[i]);
       low[i] = __float_as_uint(x[i] - __uint_as_float(high[i]));
     }
   }
   __device__ FwmFactor(const float (&high_)[4], const float (&low_)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) high[i] = __float_as_uint(high_[i]), low[i] = __float_as_uint(low_[i]);
+    CT_FOR(i, 4) high[i] = __float_as_uint(high_[i]), low[i] = __float_as_uint(low_[i]);
   }
   /// Of the accumulators of another product: its columns 2q, 2q + 1 are then terms q, q + 4.
   __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
@@ -172,8 +170,7 @@ struct FwmWarp {
     float most = 0;
     for (int chunk = warp; chunk * C < seen; chunk += warps + 1) {
       float squares[C];
-#pragma unroll
-      for (int i = 0; i < C; ++i) {
+      CT_FOR(i, C) {
         const int t = chunk * C + i;
         float key[4];
         take4(k + static_cast<std::int64_t>(t) * P + 4 * lane, t < seen && 4 * lane < P, key);
@@ -221,8 +218,7 @@ struct FwmWarp {
   __device__ void fetch(const FwmKeys& keys, int chunk) const {
     for (int i = static_cast<int>(threadIdx.x); i < C / 2 * 4 * J; i += 32 * warps) {
       const int c = i % (4 * J);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      CT_FOR(h, 2) {
         const int token = i / (4 * J) * 2 + h, t = first(chunk) + token;
         const bool valid = token < count(chunk) && 4 * c < P;
         copy4_async(keys.rows + at(token, c / 4, c % 4),
@@ -236,21 +232,18 @@ struct FwmWarp {
     for (int i = static_cast<int>(threadIdx.x); i < C / 2 * 4 * J; i += 32 * warps) {
       const int pair = i / (4 * J), c = i % (4 * J);
       float high[2][4], low[2][4];
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      CT_FOR(h, 2) {
         float* row = keys.rows + at(2 * pair + h, c / 4, c % 4);
         const float4 four = fwm_float4(row);
         const float x[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
+        CT_FOR(n, 4) {
           high[h][n] = __uint_as_float(fwm_rounded(x[n]));
           low[h][n] = x[n] - high[h][n];
         }
         *reinterpret_cast<float4*>(row) = make_float4(high[h][0], high[h][2], high[h][1], high[h][3]);
         *reinterpret_cast<float4*>(row + kKeys) = make_float4(low[h][0], low[h][2], low[h][1], low[h][3]);
       }
-#pragma unroll
-      for (int n = 0; n < 4; n += 2) {
+      CT_UNROLL(int n = 0; n < 4; n += 2) {
         float* of_pair = keys.pairs + pair * 32 * J + ((8 * c + 2 * n) ^ (8 * (pair % 4)));
         *reinterpret_cast<float4*>(of_pair) =
             make_float4(high[0][n], high[1][n], high[0][n + 1], high[1][n + 1]);
@@ -262,32 +255,25 @@ struct FwmWarp {
   /// y [16 rows, tokens 8 m + 2 q, + 1] = x K^T.
   __device__ void times_keys(const float (&x)[J][2][4], const FwmKeys& keys, float (&y)[2][4]) const {
     float small[2][4] = {};
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) y[m][i] = 0;
+    CT_FOR(m, 2) {
+      CT_FOR(i, 4) y[m][i] = 0;
     }
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       const FwmFactor even(x[j][0]), odd(x[j][1]);
-#pragma unroll
-      for (int m = 0; m < 2; ++m) {
+      CT_FOR(m, 2) {
         const float* row = keys.rows + at(g, j, q) + 8 * m * 16 * J;
         const float4 high = fwm_float4(row), low = fwm_float4(row + kKeys);
         fwm_add_split(small[m], y[m], even, high.x, high.y, low.x, low.y);
         fwm_add_split(small[m], y[m], odd, high.z, high.w, low.z, low.w);
       }
     }
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) y[m][i] += small[m][i];
+    CT_FOR(m, 2) {
+      CT_FOR(i, 4) y[m][i] += small[m][i];
     }
   }
   /// Columns of j of x += w K, w [16 rows, tokens].
   __device__ void add_keys(float (&x)[2][4], const FwmFactor (&w)[2], const FwmKeys& keys, int j) const {
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
+    CT_FOR(s, 2) {
       const float* pair = keys.pairs + q * 32 * J + ((4 * g) ^ (8 * q)) + 4 * s * 32 * J + 32 * j;
       const float4 high = fwm_float4(pair), low = fwm_float4(pair + kKeys);
       fwm_add_split(x[0], x[0], w[s], high.x, high.y, low.x, low.y);
@@ -296,17 +282,14 @@ struct FwmWarp {
   }
   __device__ void add_keys(float (&x)[J][2][4], const float (&w)[2][4], const FwmKeys& keys) const {
     const FwmFactor factor[2] = {FwmFactor(w[0]), FwmFactor(w[1])};
-#pragma unroll
-    for (int j = 0; j < J; ++j) add_keys(x[j], factor, keys, j);
+    CT_FOR(j, J) add_keys(x[j], factor, keys, j);
   }
   /// y += x matrix^T, both over tokens, matrix [16][kFwmRow]; `lower`: it is lower triangular, else upper.
   template <bool lower, bool exact = false>
   __device__ void times_matrix(const float (&x)[2][4], const float* matrix, float (&y)[2][4]) const {
     const FwmFactor factor[2] = {FwmFactor(x[0]), FwmFactor(x[1])};
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
+    CT_FOR(m, 2) {
+      CT_FOR(s, 2) {
         if (lower ? s > m : s < m) continue;
         const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
         fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
@@ -315,8 +298,7 @@ struct FwmWarp {
   }
   /// Rows of the state that begins at `from` [V,P], columns of j.
   __device__ void load(const float* from, int j, float (&x)[2][4]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       float4 four = {};
       if (row(half) < V && column(j) < P)
         four = *reinterpret_cast<const float4*>(from + static_cast<std::int64_t>(row(half)) * P + column(j));
@@ -325,10 +307,8 @@ struct FwmWarp {
     }
   }
   __device__ void store(float* to, const float (&x)[J][2][4]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int j = 0; j < J; ++j) {
+    CT_FOR(half, 2) {
+      CT_FOR(j, J) {
         if (row(half) < V && column(j) < P)
           *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
               fwm_four(x[j], half);
@@ -339,28 +319,23 @@ struct FwmWarp {
   /// |k_t|^2.
   __device__ float gram(const FwmKeys& keys, float token_beta, float* gram) const {
     float small[2][4] = {}, large[2][4] = {};
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       const float* row = keys.rows + at(g, j, q);
       const float4 high[2] = {fwm_float4(row), fwm_float4(row + 8 * 16 * J)},
                    low[2] = {fwm_float4(row + kKeys), fwm_float4(row + 8 * 16 * J + kKeys)};
       const FwmFactor even({high[0].x, high[1].x, high[0].y, high[1].y},
                            {low[0].x, low[1].x, low[0].y, low[1].y}),
           odd({high[0].z, high[1].z, high[0].w, high[1].w}, {low[0].z, low[1].z, low[0].w, low[1].w});
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
+      CT_FOR(n, 2) {  // as right factors, the same numbers
         fwm_add_split(small[n], large[n], even, high[n].x, high[n].y, low[n].x, low[n].y);
         fwm_add_split(small[n], large[n], odd, high[n].z, high[n].w, low[n].z, low[n].w);
       }
     }
     float squares[2] = {};
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       const float b = __shfl_sync(kFullWarp, token_beta, g + 8 * half);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
+      CT_FOR(n, 2) {
+        CT_FOR(i, 2) {
           const float x = large[n][2 * half + i] + small[n][2 * half + i];
           gram[(g + 8 * half) * C + 8 * n + 2 * q + i] = b * x;
           if (n == half && 2 * q + i == g) squares[half] = x;
@@ -379,14 +354,11 @@ struct FwmWarp {
 template <class Read, class Add>
 __device__ __forceinline__ void fwm_over_warps(int warps, Read&& read, Add&& add) {
   int w = 0;
-#pragma unroll 1
-  for (; w + 4 <= warps; w += 4) {
+  CT_ROLLED(; w + 4 <= warps; w += 4) {
     const decltype(read(0)) part[4] = {read(w), read(w + 1), read(w + 2), read(w + 3)};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) add(part[i]);
+    CT_FOR(i, 4) add(part[i]);
   }
-#pragma unroll 1
-  for (; w < warps; ++w) add(read(w));
+  CT_ROLLED(; w < warps; ++w) add(read(w));
 }
 
 /// 1 / x for x within 2^-120 .. 2^120.

@@ -102,12 +102,10 @@ struct FwmBackward {
   /// dL/dS behind the last chunk.
   __device__ __forceinline__ void start(float (&x)[J][2][4]) const {
     const float rows[2] = {at.row(0) < V ? d_y[at.row(0)] : 0.0f, at.row(1) < V ? d_y[at.row(1)] : 0.0f};
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       float four[4];
       take4(query + at.column(j), at.column(j) < P, four);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         x[j][i % 2][i / 2] = rows[0] * four[i];
         x[j][i % 2][2 + i / 2] = rows[1] * four[i];
       }
@@ -124,8 +122,7 @@ struct FwmBackward {
     }
     for (int p = lane; p < P; p += 32) {
       float sum = 0;
-#pragma unroll
-      for (int i = 0; i < 16; ++i) {
+      CT_FOR(i, 16) {
         const int v = 16 * warp + i;
         if (v < V && last > 0)
           sum += checkpoints[last * size + static_cast<std::int64_t>(v) * P + p] * d_y[v];
@@ -140,8 +137,7 @@ struct FwmBackward {
       float sum = 0;
       for (int w = 0; w < warps; ++w) sum += products[w * 256 + p];
       sum *= token[0].end;
-#pragma unroll
-      for (int i = 0; i < 16; ++i) {
+      CT_FOR(i, 16) {
         const float* row = keys_of(last).rows + at.at(i, p / 16, p % 16 / 4) + (p % 2 * 2 + p % 4 / 2);
         sum += token[i].beta * token[i].end * shared.dots[i] * (row[0] + row[kKeys]);
       }
@@ -151,10 +147,8 @@ struct FwmBackward {
   }
   /// Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
   __device__ __forceinline__ void errors_of(const float* error, Numbers& u) const {
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+    CT_FOR(m, 2) {
+      CT_FOR(half, 2) {
         const float2 two =
             *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
         u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
@@ -164,10 +158,8 @@ struct FwmBackward {
   /// part [16 tokens, columns of j] += w x over the rows of this warp.
   __device__ __forceinline__ static void add_rows(Numbers& part, const FwmFactor (&w)[2],
                                                   const Numbers& rows) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
+    CT_FOR(half, 2) {
+      CT_FOR(h, 2) {
         float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
         fwm_transpose(b0, b1);
         fwm_add(part[h], part[h], w[half], b0, b1);
@@ -188,8 +180,7 @@ struct FwmBackward {
     for (int j = warp; j < J; j += warps) {
       float sum[2][4] = {};
       at.add_keys(sum, factor, keys_of(chunk), j);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      CT_FOR(half, 2) {
         const int token = g + 8 * half, t = at.first(chunk) + token;
         if (token >= at.count(chunk) || at.column(j) >= P) continue;
         const float beta = shared.token[chunk % 2][token].beta;
@@ -214,16 +205,12 @@ struct FwmBackward {
     const int* ids = shared.ids[chunk % 2];
     float y[2][4];
     at.times_keys(x, keys_of(chunk), y);
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) y[m][i] *= tokens[8 * m + 2 * q + i % 2].end;
+    CT_FOR(m, 2) {
+      CT_FOR(i, 4) y[m][i] *= tokens[8 * m + 2 * q + i % 2].end;
     }
     at.template times_matrix<false>(y, shared.inverse[chunk % 2], Q);
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+    CT_FOR(m, 2) {
+      CT_FOR(i, 4) {
         const int token = 8 * m + 2 * q + i % 2;
         if (ids[token] == at.row(i / 2)) shared.base[token] = Q[m][i];
       }
@@ -234,24 +221,20 @@ struct FwmBackward {
     const auto* tokens = shared.token[chunk % 2];
     float u[2][4];
     errors_of(errors + chunk % 2 * 16 * width, u);
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
+    CT_FOR(m, 2) {
       float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
       square += __shfl_xor_sync(kFullWarp, square, 1);
       square += __shfl_xor_sync(kFullWarp, square, 2);
       if (q == 0) squares[warp * 16 + 8 * m + g] = square;
       const float scale = tokens[8 * m + g].end;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) u[m][i] *= scale;
+      CT_FOR(i, 4) u[m][i] *= scale;
     }
     const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]}, {u[0][2], u[1][2], u[0][3], u[1][3]}};
     __syncthreads();  // the parts of the chunk behind have been read
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       float part[2][4] = {};
       add_rows(part, factor, x[j]);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
+      CT_FOR(half, 2) *part_at(half, j) = fwm_four(part, half);
     }
   }
   /// Q - N' A w once the chain has A; `turned`: Q as u; Q itself times -beta g.
@@ -260,25 +243,20 @@ struct FwmBackward {
     const int* ids = shared.ids[chunk % 2];
     const float* error = errors + chunk % 2 * 16 * width;
     float y[2][4];
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+    CT_FOR(m, 2) {
+      CT_FOR(i, 4) {
         const int token = 8 * m + 2 * q + i % 2, row = at.row(i / 2);
         const float hot = ids[token] == row ? 1.0f : 0.0f;
         y[m][i] = -shared.along[token] * (hot - tokens[token].of_u * error[token * width + row]);
       }
     }
     at.template times_matrix<false>(y, shared.inverse[chunk % 2], Q);
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+    CT_FOR(m, 2) {
+      CT_FOR(half, 2) {
         turned[m][2 * half] = Q[m][2 * half], turned[m][2 * half + 1] = Q[m][2 * half + 1];
         fwm_transpose(turned[m][2 * half], turned[m][2 * half + 1]);
       }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         const auto token = tokens[8 * m + 2 * q + i % 2];
         Q[m][i] *= -token.beta * token.before;
       }
@@ -288,18 +266,13 @@ struct FwmBackward {
   __device__ __forceinline__ void multiply_errors(int chunk, const Numbers& turned) const {
     float product[2][4] = {}, u[2][4];
     errors_of(errors + chunk % 2 * 16 * width, u);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       const FwmFactor factor(turned[0][2 * half], turned[1][2 * half], turned[0][2 * half + 1],
                              turned[1][2 * half + 1]);
-#pragma unroll
-      for (int m = 0; m < 2; ++m) fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
+      CT_FOR(m, 2) fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
     }
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
+    CT_FOR(m, 2) {
+      CT_FOR(i, 4) products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
     }
   }
   /// The parts of d_k along Q, and dL/dS before the chunk. S: pieces of the state that were read ahead.
@@ -308,31 +281,24 @@ struct FwmBackward {
     const auto* tokens = shared.token[chunk % 2];
     const float* state = checkpoints + chunk * size;
     const float of_state = -shared.along[0], gamma = tokens[0].end;
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
+    CT_FOR(m, 2) {
       const float scale = -tokens[8 * m + g].before;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) turned[m][i] *= scale;
+      CT_FOR(i, 4) turned[m][i] *= scale;
     }
     const FwmFactor factor[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
                                  {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       float(&rows)[2][4] = S[j % kAhead];
       float part[2][4];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      CT_FOR(half, 2) {
         const float4 four = *part_at(half, j);
         part[0][2 * half] = four.x, part[1][2 * half] = four.y;
         part[0][2 * half + 1] = four.z, part[1][2 * half + 1] = four.w;
       }
       add_rows(part, factor, rows);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
+      CT_FOR(half, 2) *part_at(half, j) = fwm_four(part, half);
+      CT_FOR(h, 2) {
+        CT_FOR(i, 4) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
       }
       if (j + kAhead < J) at.load(state, j + kAhead, rows);
     }
@@ -371,8 +337,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
     if (chunk < last) all.finish(chunk + 1);
     float S[all.kAhead][2][4] = {};
     if (chunk > 0) {
-#pragma unroll
-      for (int j = 0; j < all.kAhead; ++j) at.load(all.checkpoints + chunk * all.size, j, S[j]);
+      CT_FOR(j, all.kAhead) at.load(all.checkpoints + chunk * all.size, j, S[j]);
     }
     all.put_parts(chunk, x);
     if (chunk > 0) at.split(all.keys_of(chunk - 1));  // over pairs that finish() has read

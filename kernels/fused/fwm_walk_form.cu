@@ -97,12 +97,10 @@ __global__ void __launch_bounds__(256, 4)
       cells.columns_of(stage.keys[s], x);
       const float error = stage.values[s][row] - cells.product(S, x), write = stage.beta[s] * error;
       float squares = 0;
-#pragma unroll
-      for (int c = 0; c < C; ++c) S[c] += write * x[c], squares += S[c] * S[c];
+      CT_FOR(c, C) S[c] += write * x[c], squares += S[c] * S[c];
       const float norm = sqrtf(at.over_block(squares, stage.sums, t));
       const float inverse = (t > 0 || op.start) && norm > 1 ? 1 / norm : 1.0f;
-#pragma unroll
-      for (int c = 0; c < C; ++c) S[c] *= inverse;
+      CT_FOR(c, C) S[c] *= inverse;
       if (op.kept) {
         if (at.writes) at.kept(t)[row] = error;
         if (at.thread == 0) at.kept(t)[V] = inverse;
@@ -159,8 +157,7 @@ struct FwmBack : FwmSequence<C, kListed> {
       const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t);
       const float *kept = this->kept(from + t),
                   *d = !kListed && d_o ? d_o + this->row_of_query(from + t) : nullptr;
-#pragma unroll
-      for (int j = lane; j < kWalkRows; j += 32) {
+      CT_UNROLL(int j = lane; j < kWalkRows; j += 32) {
         if (j < kWide) {
           keys[t * kWide + j] = j < K ? key[j] : 0.0f;
           queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
@@ -178,14 +175,12 @@ struct FwmBack : FwmSequence<C, kListed> {
       if (here) cells.keep(slots + t * slot, of.S);
       const float write = numbers[2 * t] * errors[t * kWalkRows + row], inverse = numbers[2 * t + 1];
       cells.columns_of(keys + t * kWide, of.x);
-#pragma unroll
-      for (int c = 0; c < C; ++c) of.S[c] = (of.S[c] + write * of.x[c]) * inverse;
+      CT_FOR(c, C) of.S[c] = (of.S[c] + write * of.x[c]) * inverse;
     }
   }
   /// Of a query x, at S, and dL/do of this row: dL/dS; its own, by warp, to `to`.
   __device__ __forceinline__ void read_back(float d, FwmCells<C>& of, float* to) const {
-#pragma unroll
-    for (int c = 0; c < C; ++c) of.G[c] += d * of.x[c], of.x[c] = d * of.S[c];
+    CT_FOR(c, C) of.G[c] += d * of.x[c], of.x[c] = d * of.S[c];
     if constexpr (kListed) __syncthreads();
     cells.over_rows(of.x, to);
   }
@@ -204,20 +199,17 @@ struct FwmBack : FwmSequence<C, kListed> {
     float(&S)[C] = of.S, (&G)[C] = of.G, (&x)[C] = of.x;
     const float rate = numbers[2 * t], inverse = numbers[2 * t + 1], error = errors[t * kWalkRows + row];
     float radial = 0;
-#pragma unroll
-    for (int c = 0; c < C; ++c) radial += G[c] * S[c];
+    CT_FOR(c, C) radial += G[c] * S[c];
     radial = this->over_block(radial, room, t);
     if (inverse < 1) {  // S = S' / |S'|
-#pragma unroll
-      for (int c = 0; c < C; ++c) G[c] = (G[c] - S[c] * radial) * inverse;
+      CT_FOR(c, C) G[c] = (G[c] - S[c] * radial) * inverse;
     }
     const float along = cells.product(G, keys + t * kWide);
     const float of_rate = warp_sum(cells.part == 0 ? error * along : 0.0f);
     if (lane == 0) sums[t * plan.warps + warp] = of_rate;
     cells.recall(slots + t * slot, S);
     cells.columns_of(keys + t * kWide, x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
+    CT_FOR(c, C) {
       const float of_key = rate * (G[c] * error - S[c] * along);
       G[c] -= rate * along * x[c];
       x[c] = of_key;

@@ -36,22 +36,17 @@ struct BatchFactor {
   unsigned high[4], low[4];
   __device__ __forceinline__ BatchFactor(float first, float first_below, float second, float second_below) {
     const float x[4] = {first, first_below, second, second_below};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) split(x[i], high[i], low[i]);
+    CT_FOR(i, 4) split(x[i], high[i], low[i]);
   }
 };
 /// Adds the product of eight terms to two tiles of eight columns, whose two terms of a lane are first[i] and second[i].
 __device__ __forceinline__ void add_terms(float (&sums)[2][4], const BatchFactor& a, const float (&first)[2],
                                           const float (&second)[2]) {
   unsigned high[2][2], low[2][2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) split(first[i], high[i][0], low[i][0]), split(second[i], high[i][1], low[i][1]);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.low, high[i][0], high[i][1]);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.high, low[i][0], low[i][1]);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.high, high[i][0], high[i][1]);
+  CT_FOR(i, 2) split(first[i], high[i][0], low[i][0]), split(second[i], high[i][1], low[i][1]);
+  CT_FOR(i, 2) mma_tf32(sums[i], a.low, high[i][0], high[i][1]);
+  CT_FOR(i, 2) mma_tf32(sums[i], a.high, low[i][0], low[i][1]);
+  CT_FOR(i, 2) mma_tf32(sums[i], a.high, high[i][0], high[i][1]);
 }
 
 struct TileSums {
@@ -68,36 +63,30 @@ __device__ __forceinline__ TileSums tile_sums(int rows, int N, int D, const floa
   TileSums sums = {};
   for (; first < end; first += kAhead) {
     float of[kAhead][4][2];  // by term and tile
-#pragma unroll
-    for (int c = 0; c < kAhead; ++c) {
+    CT_FOR(c, kAhead) {
       const int d = (first + c) * 16 + 4 * t;
       const bool there = first + c < end && d < D;
       if constexpr (kAcross) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        CT_FOR(i, 2) {
           const int row = n + 8 * i + g;
           const Four<float> terms =
               four_or_none(there && row < N, w + static_cast<std::int64_t>(row) * D + d);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) of[c][e][i] = terms.v[e];
+          CT_FOR(e, 4) of[c][e][i] = terms.v[e];
         }
       } else {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
+        CT_FOR(e, 4) {
           const float2 columns =
               two_or_none(there && n + 2 * g < N, w + static_cast<std::int64_t>(d + e) * N + n + 2 * g);
           of[c][e][0] = columns.x, of[c][e][1] = columns.y;
         }
       }
     }
-#pragma unroll
-    for (int c = 0; c < kAhead; ++c) {
+    CT_FOR(c, kAhead) {
       if (first + c >= end) break;
       const int d = (first + c) * 16 + 4 * t;
       const Four<float> upper = four_or_none(d < D && g < rows, x + g * D + d),
                         lower = four_or_none(d < D && g + 8 < rows, x + (g + 8) * D + d);
-#pragma unroll
-      for (int e = 0; e < 4; e += 2)
+      CT_UNROLL(int e = 0; e < 4; e += 2)
         add_terms(sums.of, BatchFactor(upper.v[e], lower.v[e], upper.v[e + 1], lower.v[e + 1]), of[c][e],
                   of[c][e + 1]);
     }
@@ -116,15 +105,12 @@ __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* we
   for (int group = warp; group < all; group += kBatchesWarps) {
     const int d = group / groups * 16 + g, n = group % groups * (16 * kAhead);
     Four<float> before[kAhead][2];
-#pragma unroll
-    for (int c = 0; c < kAhead; ++c) {
-#pragma unroll
-      for (int low = 0; low < 2; ++low) {
+    CT_FOR(c, kAhead) {
+      CT_FOR(low, 2) {
         const int column = n + 16 * c + 4 * t, at = (d + 8 * low) * N + column;
         const bool there = d + 8 * low < D && column < N;
         const Four<float> a = four_or_none(there, to.a + at), b = four_or_none(there && to.b, to.b + at);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) before[c][low].v[e] = to.by_a * a.v[e] + to.by_b * b.v[e];
+        CT_FOR(e, 4) before[c][low].v[e] = to.by_a * a.v[e] + to.by_b * b.v[e];
       }
     }
     const auto factor = [&](int token, int row) {
@@ -132,23 +118,19 @@ __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* we
     };
     const BatchFactor early(factor(t, d), factor(t, d + 8), factor(t + 4, d), factor(t + 4, d + 8)),
         late(factor(t + 8, d), factor(t + 8, d + 8), factor(t + 12, d), factor(t + 12, d + 8));
-#pragma unroll
-    for (int c = 0; c < kAhead; ++c) {
+    CT_FOR(c, kAhead) {
       const int column = n + 16 * c + 2 * g;
       float of[4][2], sums[2][4] = {};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      CT_FOR(e, 4) {
         const float2 here = two_or_none(t + 4 * e < rows && column < N, y + (t + 4 * e) * N + column);
         of[e][0] = here.x, of[e][1] = here.y;
       }
       add_terms(sums, early, of[0], of[1]);
       add_terms(sums, late, of[2], of[3]);
-#pragma unroll
-      for (int low = 0; low < 2; ++low) {
+      CT_FOR(low, 2) {
         if (d + 8 * low >= D || n + 16 * c + 4 * t >= N) continue;
         Four<float> grown;
-#pragma unroll
-        for (int e = 0; e < 4; ++e) grown.v[e] = before[c][low].v[e] + to.sign * sums[e % 2][2 * low + e / 2];
+        CT_FOR(e, 4) grown.v[e] = before[c][low].v[e] + to.sign * sums[e % 2][2 * low + e / 2];
         *reinterpret_cast<Four<float>*>(to.to + (d + 8 * low) * N + n + 16 * c + 4 * t) = grown;
       }
     }
@@ -166,8 +148,7 @@ __device__ __noinline__ void make_product(int rows, int N, int D, const float* x
   const int most = max(1, min(kBatchesWarps / tiles, kSpareTiles / tiles + 1)),
             share = (chunks + most - 1) / most, parts = (chunks + share - 1) / share;
   const int together = kBatchesWarps / parts, part = warp / together;
-#pragma unroll 1
-  for (int first = 0; first < tiles; first += together) {
+  CT_ROLLED(int first = 0; first < tiles; first += together) {
     const int tile = first + warp % together, from = part * share;
     const bool mine = tile < tiles && part < parts;
     TileSums sums;
@@ -175,18 +156,15 @@ __device__ __noinline__ void make_product(int rows, int N, int D, const float* x
     if (parts > 1) {
       float* const handed = spare + tile * 256 + lane;
       if (mine && part > 0) {
-#pragma unroll
-        for (int c = 0; c < 8; ++c) handed[(part - 1) * tiles * 256 + 32 * c] = sums.of[c / 4][c % 4];
+        CT_FOR(c, 8) handed[(part - 1) * tiles * 256 + 32 * c] = sums.of[c / 4][c % 4];
       }
       __syncthreads();
       for (int other = 0; mine && part == 0 && other + 1 < parts; ++other) {
-#pragma unroll
-        for (int c = 0; c < 8; ++c) sums.of[c / 4][c % 4] += handed[other * tiles * 256 + 32 * c];
+        CT_FOR(c, 8) sums.of[c / 4][c % 4] += handed[other * tiles * 256 + 32 * c];
       }
     }
     if (!mine || part > 0) continue;
-#pragma unroll
-    for (int c = 0; c < 8; ++c) {
+    CT_FOR(c, 8) {
       const int row = g + c % 4 / 2 * 8, within = 2 * t + c % 2,
                 column = 16 * tile + (kAcross ? 8 * (c / 4) + within : 2 * within + c / 4);
       if (row >= rows || column >= N) continue;
@@ -211,8 +189,7 @@ struct ProductBlock : law::Block<float, kBatchesWarps> {
 
   template <class F>
   __device__ void each(int n, F&& f) const {
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) f(i);
+    CT_ROLLED(int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) f(i);
     __syncthreads();
   }
   template <int kCount, class Term>
@@ -225,16 +202,13 @@ struct ProductBlock : law::Block<float, kBatchesWarps> {
   }
   __device__ void copy(const float* from, float* to, std::int64_t n) const {
     constexpr int kAhead = 8;  // loads on their way at once
-#pragma unroll 1
-    for (std::int64_t first = threadIdx.x; first < n / 4; first += kAhead * kBatchesThreads) {
+    CT_ROLLED(std::int64_t first = threadIdx.x; first < n / 4; first += kAhead * kBatchesThreads) {
       Four<float> held[kAhead];
-#pragma unroll
-      for (int c = 0; c < kAhead; ++c) {
+      CT_FOR(c, kAhead) {
         const std::int64_t at = first + c * kBatchesThreads;
         held[c] = four_or_none(at < n / 4, from + 4 * at);
       }
-#pragma unroll
-      for (int c = 0; c < kAhead; ++c) {
+      CT_FOR(c, kAhead) {
         const std::int64_t at = first + c * kBatchesThreads;
         if (at < n / 4) *reinterpret_cast<Four<float>*>(to + 4 * at) = held[c];
       }

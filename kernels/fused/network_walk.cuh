@@ -47,8 +47,7 @@ template <int N>
 __device__ void warp_sums(float (&x)[N]) {
   scatter_sum<N>(x);
   const float mine = x[0];
-#pragma unroll
-  for (int i = 0; i < N; ++i) x[i] = __shfl_sync(kFullWarp, mine, i * (32 / N));
+  CT_FOR(i, N) x[i] = __shfl_sync(kFullWarp, mine, i * (32 / N));
 }
 
 /// LayerNorm's gain and bias over a warp, and the sum of gain^2.
@@ -72,8 +71,7 @@ struct TokenNorm {
     const Pair key = Pair::of(z, V), query = Pair::of(z_query, V), wanted = Pair::of(target, V);
     const int lane = static_cast<int>(threadIdx.x) % 32;
     float sums[8] = {};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    CT_FOR(i, 2) {
       const bool inside = lane + 32 * i < V;
       const float d = inside ? key.x[i] - from : 0.0f, e = inside ? query.x[i] - query_from : 0.0f;
       const float g = of.gain.x[i];
@@ -102,8 +100,7 @@ struct WalkParts {
   Write mode[4];
   __device__ WalkParts(const NetworkOp& op, int r, int item) {
     constexpr int kPart[] = {network_w2, network_b2, network_parts + network_w2, network_parts + network_b2};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       const In<float>& in = op.start[kPart[i]];
       const std::int64_t first = static_cast<std::int64_t>(item) * op.part_size(kPart[i]);
       value[i] = in ? in.value.at(r) + first : nullptr;
@@ -143,8 +140,7 @@ struct NetworkSequence : RowWalk<C, kListed, NetworkOp, WalkPlan> {
   __device__ __forceinline__ void move(const float* key, float step, float speed, float keeps, float (&W)[C],
                                        float (&P)[C], float (&x)[C], float& c_w, float& c_p) const {
     cells.columns_of(key, x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
+    CT_FOR(c, C) {
       const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
       W[c] = keeps * W[c] + moved;
       if constexpr (!kNorm) P[c] = moved;

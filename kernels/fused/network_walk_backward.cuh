@@ -12,8 +12,7 @@ __device__ __forceinline__ int previous_position(const std::int32_t* position, i
     const int p = position[i];
     if (p <= from && p > previous) previous = p;
   }
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
+  CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
     const int other = __shfl_xor_sync(kFullWarp, previous, offset);
     previous = other > previous ? other : previous;
   }
@@ -99,8 +98,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
       const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t),
                   *e = e_kept + row_of(from + t);
       const float *value = v.row(from + t), *d = !kListed && d_o ? d_o + row_of(from + t) : nullptr;
-#pragma unroll
-      for (int j = lane; j < kWalkRows; j += 32) {
+      CT_UNROLL(int j = lane; j < kWalkRows; j += 32) {
         const float entry = j < K ? key[j] : 0.0f;
         if (j < kWide)
           keys[t * kWide + j] = entry, queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
@@ -152,8 +150,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
                  of_read = Pair::of(d_read + t, V), z_read = Pair::of(z_query + t, V);
       Pair normal, error, read;
       float both[2] = {};
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
+      CT_FOR(j, 2) {
         normal.x[j] = (z.x[j] - of.mean) * of.scale,
         read.x[j] = (z_read.x[j] - of.query_mean) * of.query_scale;
         error.x[j] = normal.x[j] * weights.gain.x[j] + weights.bias.x[j] - target.x[j];
@@ -185,8 +182,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
                 *errors_t = errors + t * kWalkRows;
     float over[8] = {};  // sums of d_e, and of it times normal, y, gain^2, gain^2 normal
     const Pair d = Pair::of(all, V), normal_l = Pair::of(normals_t, V), error_l = Pair::of(errors_t, V);
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
+    CT_FOR(j, 2) {
       const float g = weights.gain.x[j], dg = d.x[j] * g;
       over[0] += d.x[j], over[1] += d.x[j] * normal_l.x[j], over[2] += dg * error_l.x[j];
       over[3] += dg * g, over[4] += dg * g * normal_l.x[j];
@@ -211,8 +207,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     float sum = 0;
     const float before = t > 0 ? numbers[4 * t - 2] : 0.0f;  // P = W - before * W of a token less
     cells.recall(t > 0 ? slots + (t - 1) * slot : start_p, x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) sum += (t > 0 ? W[c] - before * x[c] : x[c]) * G_P[c];
+    CT_FOR(c, C) sum += (t > 0 ? W[c] - before * x[c] : x[c]) * G_P[c];
     if (cells.part == 0 && op.biases)
       sum += (t > 0 ? offset - before * offsets[(t - 1) * kWalkRows + row] : start_p[slot + row]) * g_p;
     return sum;
@@ -227,11 +222,9 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     float partial[4] = {};
     if (forget.gradient) {
       if (cells.part == 0) partial[1] = offset * g_w;
-#pragma unroll
-      for (int c = 0; c < C; ++c) partial[1] += W[c] * G[c];
+      CT_FOR(c, C) partial[1] += W[c] * G[c];
     }
-#pragma unroll
-    for (int c = 0; c < C; ++c) G_P[c] = kNorm ? G[c] : G[c] + G_P[c];  // dL/dP_t
+    CT_FOR(c, C) G_P[c] = kNorm ? G[c] : G[c] + G_P[c];  // dL/dP_t
     g_p += g_w;
     if (!kNorm && momentum.gradient) partial[2] = momentum_back(t, offset);
     const float across = cells.product(G_P, keys + t * kWide) + (op.biases ? g_p : 0.0f);
@@ -242,8 +235,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     if (lane % 8 == 0) sums[(4 * t + lane / 8) * warps + warp] = partial[0];
     cells.columns_of(keys + t * kWide, x);
     float to_key[C];
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
+    CT_FOR(c, C) {
       to_key[c] = d_z * W[c] - step * e * G_P[c];
       G[c] = keeps * G[c] + d_z * x[c];
       G_P[c] *= speed;
@@ -255,8 +247,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
   }
   /// The read z = W x + b back: dL/dW += dz x^T, dL/db += dz; W^T dz, the warp's share of dL/dx, to `to`.
   __device__ __forceinline__ void read_back(float d_z, float* to) {
-#pragma unroll
-    for (int c = 0; c < C; ++c) G[c] += d_z * x[c], x[c] = d_z * W[c];
+    CT_FOR(c, C) G[c] += d_z * x[c], x[c] = d_z * W[c];
     if (op.biases) g_w += d_z;
     cells.over_rows(x, to);
   }
@@ -280,8 +271,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
       const TokenNorm of(exchange, exchange, exchange, weights, V);
       const Pair z_all = Pair::of(exchange, V);
       float both[2] = {};
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
+      CT_FOR(j, 2) {
         const float y = d_all.x[j] * weights.gain.x[j];
         both[0] += y, both[1] += y * (z_all.x[j] - of.query_mean) * of.query_scale;
       }

@@ -62,24 +62,20 @@ struct Chunked {
   __device__ void prefetch(int first) const {
     const char* from = reinterpret_cast<const char*>(k + static_cast<std::int64_t>(first) * P);
     const int bytes = first < 0 ? 0 : min(C, seen - first) * P * static_cast<int>(sizeof(Real));
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x) % 32 * 128; i < bytes; i += 32 * 128)
+    CT_ROLLED(int i = static_cast<int>(threadIdx.x) % 32 * 128; i < bytes; i += 32 * 128)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
   }
   /// Brings the keys of C tokens into a slot, in the order of the scan; 0 where t >= seen.
   template <bool kReversed>
   __device__ void bring(typename Memory::Slot& slot, int first) const {
     for (int p = static_cast<int>(threadIdx.x) % 32 * 4; p < P; p += 128) {
-#pragma unroll
-      for (int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
+      CT_UNROLL(int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
         Real rows[8][4];
-#pragma unroll
-        for (int u = 0; u < 8; ++u) {
+        CT_FOR(u, 8) {
           const int t = first + (kReversed ? C - 1 - i0 - u : i0 + u);
           take4(k + static_cast<std::int64_t>(t) * P + p, t < seen, rows[u]);
         }
-#pragma unroll
-        for (int u = 0; u < 8; ++u) put4(slot.keys[i0 + u] + p, true, rows[u]);
+        CT_FOR(u, 8) put4(slot.keys[i0 + u] + p, true, rows[u]);
       }
     }
   }
@@ -103,29 +99,23 @@ struct Chunked {
       std::conditional_t<C == 16, Product16, Product8> product;
       for (int p0 = 0; p0 < P; p0 += 64) {
         Real rows[4][C / 8][4];
-#pragma unroll
-        for (int part = 0; part < 4; ++part) {
+        CT_FOR(part, 4) {
           const int p = p0 + 16 * part + lane % 4 * 4;
-#pragma unroll
-          for (int i = 0; i < C / 8; ++i) take4(slot.keys[lane / 4 + 8 * i] + p, p < P, rows[part][i]);
+          CT_FOR(i, C / 8) take4(slot.keys[lane / 4 + 8 * i] + p, p < P, rows[part][i]);
         }
-#pragma unroll
-        for (int part = 0; part < 4; ++part) product.add(rows[part]);
+        CT_FOR(part, 4) product.add(rows[part]);
       }
       product.store(matrix, kStride, lane);
       __syncwarp();
       // Column l of M in lane l; lane C: M G (write d_a).
       Real column[C], sums[C];
       const Real mine = lane == C ? Real(1) : Real(0);
-#pragma unroll
-      for (int i = 0; i < C; ++i) {
+      CT_FOR(i, C) {
         Real x = i == lane ? Real(1) : Real(0);
-#pragma unroll
-        for (int j = 0; j < i; j += 4) {
+        CT_UNROLL(int j = 0; j < i; j += 4) {
           Real four[4];
           take4(matrix + i * kStride + j, true, four);
-#pragma unroll
-          for (int n = 0; n < 4; ++n) {
+          CT_FOR(n, 4) {
             if (j + n < i) x -= four[n] * column[j + n];
           }
         }
@@ -135,8 +125,7 @@ struct Chunked {
       }
       __syncwarp();
       if (lane <= C) {
-#pragma unroll
-        for (int i = 0; i < C; ++i) matrix[i * kStride + lane] = sums[i];
+        CT_FOR(i, C) matrix[i * kStride + lane] = sums[i];
       }
       __syncwarp();
       Barriers::arrive_filled(builder);
@@ -149,19 +138,17 @@ struct Chunked {
     Real entry[K], last;
     __device__ Row(const Real* matrix, int lane) {
       const Real* row = matrix + lane / kGroup * kStride;
-#pragma unroll
-      for (int j = 0; j < K; ++j) entry[j] = row[lane % kGroup * K + j];
+      CT_FOR(j, K) entry[j] = row[lane % kGroup * K + j];
       last = row[C];
     }
     /// Entry lane / kGroup of M s, s_i in the lanes of group i.
     __device__ Real times(Real s, int lane) const {
       Real sum = 0;
-#pragma unroll
-      for (int j = 0; j < K; ++j) {
+      CT_FOR(j, K) {
         sum += entry[j] * __shfl_sync(kFullWarp, s, (lane % kGroup * K + j) * kGroup);
       }
-#pragma unroll
-      for (int offset = kGroup / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      CT_UNROLL(int offset = kGroup / 2; offset > 0; offset /= 2)
+        sum += __shfl_xor_sync(kFullWarp, sum, offset);
       return sum;
     }
   };
@@ -176,8 +163,7 @@ struct Chunked {
       if (lane % kGroup == 0) sums[threadIdx.x / 32][lane / kGroup] = x;
       Barriers::wait_chain();
       Real sum = 0;
-#pragma unroll
-      for (int w = 0; w < W; ++w) sum += sums[w][index];
+      CT_FOR(w, W) sum += sums[w][index];
       return sum;
     }
   }
@@ -185,13 +171,11 @@ struct Chunked {
   /// This warp's part of k_i . x for the token i of each group of lanes; `stage`: this thread's columns of the first key.
   __device__ Real along_keys(const Real* stage, const Real (&x)[4]) const {
     Real sums[C];
-#pragma unroll
-    for (int i = 0; i < C; ++i) {
+    CT_FOR(i, C) {
       Real key[4];
       take4(stage + i * Memory::kRow, 4 * static_cast<int>(threadIdx.x) < P, key);
       sums[i] = 0;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sums[i] += key[e] * x[e];
+      CT_FOR(e, 4) sums[i] += key[e] * x[e];
     }
     __syncwarp();
     scatter_sum<C>(sums);
@@ -285,8 +269,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
       const Real step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
       Real key[4];  // read again: registers are scarcer than shared memory's time
       take4(stage + i * Memory::kRow, p < P, key);
-#pragma unroll
-      for (int x = 0; x < 4; ++x) state[x] -= step_i * key[x];
+      CT_FOR(x, 4) state[x] -= step_i * key[x];
     }
     team.give_back(chunk);
   }
@@ -367,8 +350,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
       Real key[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
       take4(stage + i * Memory::kRow, p < P, key);
       take4(put_at, there && a.k.write == Write::add, d_key);
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
+      CT_FOR(x, 4) {
         r_t[x] += step_i * key[x];
         d_key[x] += d_c_i * r_t[x] - step_i * rho[x];
         rho[x] += d_c_i * key[x];
@@ -379,8 +361,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     team.give_back(chunk);
   }
   if (a.q.write == Write::none) return;
-#pragma unroll
-  for (int x = 0; x < 4; ++x) {
+  CT_FOR(x, 4) {
     if (p + x < P) put(a.q.write, a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P + p + x, rho[x]);
   }
 }

@@ -60,8 +60,7 @@ __global__ void __launch_bounds__(C > 16 ? 512 : 256)
                   states.at(r) + (static_cast<std::int64_t>(item) * chunks + t / chunk) * size, K, K, G);
     const float fade = numbers[s][0], own = cells.row < K ? numbers[s][1] * keys[s][cells.row] : 0.0f;
     cells.columns_of(keys[s], x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) G[c] = fade * G[c] + own * x[c];
+    CT_FOR(c, C) G[c] = fade * G[c] + own * x[c];
   }
   if (op.end_keys && op.end_keys.value.data)
     cells.store(Write::overwrite, op.end_keys.value.at(r) + item * size, K, K, G);
@@ -97,41 +96,33 @@ struct RidgeTeam {
     return __any_sync(kFullWarp, any);
   }
   __device__ __forceinline__ void read(const float* from, Vector& to) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
+    CT_FOR(i, N) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
   }
   __device__ __forceinline__ void read(const float* from, Matrix& to) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-#pragma unroll
-      for (int c = 0; c < kWide; ++c)  // symmetric: neighbours in memory are neighbours among lanes
+    CT_FOR(i, N) {
+      CT_FOR(c, kWide)  // symmetric: neighbours in memory are neighbours among lanes
         to[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
     }
   }
   __device__ static void meet() { S == 1 ? __syncwarp() : __syncthreads(); }
   __device__ __forceinline__ void show(const Vector& x, bool is_read = false) const {
     if (S == 1 || !is_read) meet();  // a block's sums are behind what it read
-#pragma unroll
-    for (int i = 0; i < N; ++i) row[lane + kLanes * i] = x[i];
+    CT_FOR(i, N) row[lane + kLanes * i] = x[i];
     meet();
   }
   /// f(i, j, x[j]) of this lane's numbers of M and the vector that show() has shown.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
-#pragma unroll
-    for (int c = 0; c < kWide; c += 4) {
+    CT_UNROLL(int c = 0; c < kWide; c += 4) {
       const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) f(i, c + j, d.v[j]);
+      CT_FOR(j, 4) {
+        CT_FOR(i, N) f(i, c + j, d.v[j]);
       }
     }
   }
   __device__ __forceinline__ float dot(const Vector& x, const Vector& y) {
     float sum = 0;
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += x[i] * y[i];
+    CT_FOR(i, N) sum += x[i] * y[i];
     sum = warp_sum(sum);
     if constexpr (S > 1) {
       float* const parts = sums + parity * S;
@@ -139,31 +130,26 @@ struct RidgeTeam {
       if (lane % 32 == 0) parts[lane / 32] = sum;
       meet();
       sum = parts[0];
-#pragma unroll
-      for (int i = 1; i < S; ++i) sum += parts[i];
+      CT_UNROLL(int i = 1; i < S; ++i) sum += parts[i];
     }
     return sum;
   }
   /// x of (H + ridge) x = residual, by conjugate gradients.
   __device__ __forceinline__ void solve(const Matrix& M, const Vector& ridge, Vector& residual, Vector& x) {
     Vector direction, product;
-#pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = 0, direction[i] = residual[i];
+    CT_FOR(i, N) x[i] = 0, direction[i] = residual[i];
     float squares = dot(residual, residual);
     const float enough = kRidgeEnough<float> * squares;
     for (int n = 0; n < op.iterations && squares > enough; ++n) {
       show(direction, true);
       float parts[N][4] = {};
       each([&](int i, int j, float d) { parts[i][j % 4] += M[i][j] * d; });
-#pragma unroll
-      for (int i = 0; i < N; ++i)
+      CT_FOR(i, N)
         product[i] = (parts[i][0] + parts[i][1]) + (parts[i][2] + parts[i][3]) + ridge[i] * direction[i];
       const float curvature = dot(direction, product), length = curvature > 0 ? squares / curvature : 0.0f;
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] += length * direction[i], residual[i] -= length * product[i];
+      CT_FOR(i, N) x[i] += length * direction[i], residual[i] -= length * product[i];
       const float left = dot(residual, residual), turn = left / squares;
-#pragma unroll
-      for (int i = 0; i < N; ++i) direction[i] = residual[i] + turn * direction[i];
+      CT_FOR(i, N) direction[i] = residual[i] + turn * direction[i];
       squares = left;
     }
   }
@@ -199,8 +185,7 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
         typename Team::Vector residual, x;
         team.read(right.at(r) + where, residual);
         team.solve(M, ridge, residual, x);
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
+        CT_FOR(i, N) {
           const int j = team.lane + Team::kLanes * i;
           if (j >= K) continue;
           solution.at(r)[where + j] = sign * x[i];
@@ -211,8 +196,7 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
     if (n == team.end) break;
     const RidgeToken token = next;
     team.show(key);
-#pragma unroll
-    for (int i = 0; i < N; ++i) key[i] *= token.gain;
+    CT_FOR(i, N) key[i] *= token.gain;
     team.each([&](int i, int j, float d) { M[i][j] = token.fade * M[i][j] + key[i] * d; });
     if (n + 1 < team.end) team.read(k.row(n + 1), key), next = RidgeToken(log_decay, gains, n + 1);
   }

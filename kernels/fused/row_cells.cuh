@@ -42,8 +42,7 @@ struct RowCells {
   __device__ int column(int c) const { return c / 4 * 16 + part * 4 + c % 4; }
   /// The columns' numbers of a row vector in shared memory.
   __device__ void columns_of(const float* x, float (&to)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; c += 4) read4(x + c * 4 + part * 4, to + c);
+    CT_UNROLL(int c = 0; c < C; c += 4) read4(x + c * 4 + part * 4, to + c);
   }
   /// W x of the row, the same bits in its four lanes.
   __device__ float product(const float (&W)[C], const float* x) const {
@@ -53,8 +52,7 @@ struct RowCells {
   }
   __device__ float product(const float (&W)[C], const float (&at)[C]) const {
     float sums[4] = {};
-#pragma unroll
-    for (int c = 0; c < C; ++c) sums[c % 4] += W[c] * at[c];
+    CT_FOR(c, C) sums[c % 4] += W[c] * at[c];
     return over_row((sums[0] + sums[1]) + (sums[2] + sums[3]));
   }
   __device__ static float over_row(float x) {
@@ -74,28 +72,23 @@ struct RowCells {
   }
   /// A state as each thread keeps it for itself: a warp's numbers are neighbours.
   __device__ void keep(float* to, const float (&W)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; c += 4)
+    CT_UNROLL(int c = 0; c < C; c += 4)
       *reinterpret_cast<Four<float>*>(to + warp * 32 * C + c * 32 +
                                       lane * 4) = {{W[c], W[c + 1], W[c + 2], W[c + 3]}};
   }
   __device__ void recall(const float* from, float (&W)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; c += 4) read4(from + warp * 32 * C + c * 32 + lane * 4, W + c);
+    CT_UNROLL(int c = 0; c < C; c += 4) read4(from + warp * 32 * C + c * 32 + lane * 4, W + c);
   }
   /// The columns' numbers of a row [K] in global memory.
   __device__ void columns_of(const float* x, int K, float (&to)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; ++c) to[c] = column(c) < K ? x[column(c)] : 0.0f;
+    CT_FOR(c, C) to[c] = column(c) < K ? x[column(c)] : 0.0f;
   }
   /// A matrix [V,K] of the op's; absent: zeros.
   __device__ void load(const float* from, int V, int K, float (&W)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; ++c) W[c] = from && row < V && column(c) < K ? from[row * K + column(c)] : 0.0f;
+    CT_FOR(c, C) W[c] = from && row < V && column(c) < K ? from[row * K + column(c)] : 0.0f;
   }
   __device__ void store(Write mode, float* to, int V, int K, const float (&W)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
+    CT_FOR(c, C) {
       if (row < V && column(c) < K) put(mode, to + row * K + column(c), W[c]);
     }
   }
@@ -103,8 +96,7 @@ struct RowCells {
  private:
   __device__ static void read4(const float* from, float* to) {
     const Four<float> four = *reinterpret_cast<const Four<float>*>(from);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) to[i] = four.v[i];
+    CT_FOR(i, 4) to[i] = four.v[i];
   }
 };
 

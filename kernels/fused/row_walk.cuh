@@ -84,8 +84,7 @@ struct RowWalk {
       const float* of_key = slots + t * plan.slot;
       const float* of_query = t + 1 < n ? of_key + plan.slot + kWide : last_query;
       const int apart = t + 1 < n ? 32 * C : kWide;
-#pragma unroll
-      for (int j = cells.lane; j < kWalkRows; j += 32) {
+      CT_UNROLL(int j = cells.lane; j < kWalkRows; j += 32) {
         float d_query = 0, d_key = 0;
         const float d_value = d(t, j, d_query, d_key);
         for (int w = 0; w < plan.warps && j < K; ++w)

@@ -76,43 +76,37 @@ struct SmallWalk {
   }
   /// A sum over the half, the same in every lane.
   __device__ __forceinline__ static float over_half(float x) {
-#pragma unroll
-    for (int offset = kSide / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+    CT_UNROLL(int offset = kSide / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
   __device__ __forceinline__ static void vector_of(const float (&from)[kSide], float (&x)[kSide]) {
-#pragma unroll
-    for (int c = 0; c < kSide; c += 4) {
+    CT_UNROLL(int c = 0; c < kSide; c += 4) {
       const float4 four = *reinterpret_cast<const float4*>(from + c);
       x[c] = four.x, x[c + 1] = four.y, x[c + 2] = four.z, x[c + 3] = four.w;
     }
   }
   __device__ __forceinline__ static float dot(const float (&x)[kSide], const float (&y)[kSide]) {
     float even = 0, odd = 0;
-#pragma unroll
-    for (int c = 0; c < kSide; c += 2) even += x[c] * y[c], odd += x[c + 1] * y[c + 1];
+    CT_UNROLL(int c = 0; c < kSide; c += 2) even += x[c] * y[c], odd += x[c + 1] * y[c + 1];
     return even + odd;
   }
 
   /// Stages the rows of the tokens from `first` on; their gains, and this lane's numbers of their values.
   __device__ __forceinline__ void load(int first, float (&values)[kTokens], float (&gains)[kTokens]) const {
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
+    CT_FOR(t, kTokens) {
       const bool there = first + t < T;
       values[t] = there ? number(op.v, row_of_token(first + t), V) : 0,
       gains[t] = there ? gain(first + t) : 0;
     }
     float key[kTokens], decay[kTokens], query[kTokens];
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
+    CT_FOR(t, kTokens) {
       const bool there = first + t < T;
       key[t] = there ? number(op.k, row_of_token(first + t), K) : 0;
       decay[t] = there ? factor(first + t) : 1;
       query[t] = there && !position ? number(op.q, row_of_query(first + t), K) : 0;
     }
     __syncwarp();
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
+    CT_FOR(t, kTokens) {
       stage.keys[t][lane] = key[t], stage.factors[t][lane] = decay[t];
       if (!position) stage.queries[t][lane] = query[t];
     }
@@ -122,11 +116,9 @@ struct SmallWalk {
   __device__ __forceinline__ void step(int t, float value, float gain, float (&S)[kSide]) const {
     float key[kSide], decay[kSide];
     vector_of(stage.keys[t], key), vector_of(stage.factors[t], decay);
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) S[c] *= decay[c];
+    CT_FOR(c, kSide) S[c] *= decay[c];
     const float written = gain * (erases ? value - dot(S, key) : value);
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) S[c] += written * key[c];
+    CT_FOR(c, kSide) S[c] += written * key[c];
   }
   /// f(i, row, mine) for the listed queries that see n tokens; the query is staged in `row`. Both halves of a warp come as often
   /// as the half with more of them: what the other then has is not `mine`.
@@ -164,8 +156,7 @@ struct SmallWalk {
     const float d_o = mine && lane < V && op.o.gradient.data
                           ? op.o.gradient.at(r)[static_cast<std::int64_t>(row_of_query(i)) * V + lane]
                           : 0;
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) d_query[c] = S[c] * d_o, G[c] += d_o * query[c];
+    CT_FOR(c, kSide) d_query[c] = S[c] * d_o, G[c] += d_o * query[c];
     scatter_sum<kSide, kSide / 2>(d_query);
     if (mine) write(op.q, row_of_query(i), K, d_query[0]);
   }
@@ -175,11 +166,9 @@ struct SmallWalk {
                                             float (&G)[kSide], Behind&& behind) const {
     float key[kSide], decayed[kSide], sums[kSide];
     vector_of(stage.keys[t], key), vector_of(stage.factors[t], decayed);
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) decayed[c] *= S[c];
+    CT_FOR(c, kSide) decayed[c] *= S[c];
     const float u = erases ? value - dot(decayed, key) : value, written = gain * u;
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) sums[c] = decayed[c] + written * key[c];
+    CT_FOR(c, kSide) sums[c] = decayed[c] + written * key[c];
     behind(sums);
     const float G_k = dot(G, key), d_found = erases ? -gain * G_k : 0;
     write(op.v, row_of_token(at), V, gain * G_k);
@@ -187,8 +176,7 @@ struct SmallWalk {
       const float d_gain = over_half(G_k * u);
       write(op.write_gain, row_of_token(at), 1, d_gain);
     }
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) {
+    CT_FOR(c, kSide) {
       sums[c] = written * G[c] + d_found * decayed[c];
       G[c] += d_found * key[c];
       decayed[c] *= G[c];
@@ -197,8 +185,7 @@ struct SmallWalk {
     write(op.k, row_of_token(at), K, sums[0]);
     if (op.log_decay.wanted() && !channels) {
       float sum = 0;
-#pragma unroll
-      for (int c = 0; c < kSide; ++c) sum += decayed[c];
+      CT_FOR(c, kSide) sum += decayed[c];
       sum = over_half(sum);
       write(op.log_decay, row_of_token(at), 1, sum);
     } else if (op.log_decay.wanted()) {
@@ -206,8 +193,7 @@ struct SmallWalk {
       write(op.log_decay, row_of_token(at), K, decayed[0]);
     }
     vector_of(stage.factors[t], key);
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) G[c] *= key[c];
+    CT_FOR(c, kSide) G[c] *= key[c];
   }
 };
 
@@ -222,14 +208,12 @@ __global__ void __launch_bounds__(kThreads) small_forward(const __grid_constant_
   for (int first = 0; first < walk.T; first += kTokens) {
     if (op.states && walk.inside) {
       float4* const to = reinterpret_cast<float4*>(walk.kept(first / kTokens));
-#pragma unroll
-      for (int c = 0; c < kSide; c += 4)
+      CT_UNROLL(int c = 0; c < kSide; c += 4)
         to[c / 4 * kSide + walk.lane] = make_float4(S[c], S[c + 1], S[c + 2], S[c + 3]);
     }
     float values[kTokens], gains[kTokens];
     walk.load(first, values, gains);
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
+    CT_FOR(t, kTokens) {
       if (first + t >= walk.T) break;
       if (op.before && !walk.position) walk.read(S, walk.stage.queries[t], first + t, true);
       walk.step(t, values[t], gains[t], S);
@@ -250,20 +234,16 @@ __global__ void __launch_bounds__(kThreads, 3) small_backward(const __grid_const
     const int first = segment * kTokens;
     float S[kTokens][kSide], values[kTokens], gains[kTokens];
     const float4* const from = reinterpret_cast<const float4*>(walk.kept(segment));
-#pragma unroll
-    for (int c = 0; c < kSide; c += 4) {
+    CT_UNROLL(int c = 0; c < kSide; c += 4) {
       const float4 four = from[c / 4 * kSide + walk.lane];
       S[0][c] = four.x, S[0][c + 1] = four.y, S[0][c + 2] = four.z, S[0][c + 3] = four.w;
     }
     walk.load(first, values, gains);
-#pragma unroll
-    for (int t = 0; t + 1 < kTokens; ++t) {
-#pragma unroll
-      for (int c = 0; c < kSide; ++c) S[t + 1][c] = S[t][c];
+    CT_UNROLL(int t = 0; t + 1 < kTokens; ++t) {
+      CT_FOR(c, kSide) S[t + 1][c] = S[t][c];
       walk.step(t, values[t], gains[t], S[t + 1]);
     }
-#pragma unroll
-    for (int t = kTokens - 1; t >= 0; --t) {
+    CT_UNROLL(int t = kTokens - 1; t >= 0; --t) {
       if (first + t >= walk.T) continue;
       walk.step_back(t, first + t, values[t], gains[t], S[t], G, [&](const float(&after)[kSide]) {
         if (walk.position) {

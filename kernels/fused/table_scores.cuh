@@ -54,12 +54,10 @@ struct RowTeam {
 
   /// `row` points to the lane's first column, of which and beyond there are `left`.
   static __device__ __forceinline__ void load(const Real* row, int left, bool aligned, Quads& x) {
-#pragma unroll
-    for (int h = 0; h < kGroups; ++h) {
+    CT_FOR(h, kGroups) {
       if constexpr (kFull) {
         const Four<Real> four = *reinterpret_cast<const Four<Real>*>(row + 4 * kLanes * h);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) x[h][k] = four.v[k];
+        CT_FOR(k, 4) x[h][k] = four.v[k];
       } else {
         load4(row + 4 * kLanes * h, left - 4 * kLanes * h, aligned, x[h]);
       }
@@ -67,10 +65,8 @@ struct RowTeam {
   }
   template <class F>
   static __device__ __forceinline__ void each(F&& f) {
-#pragma unroll
-    for (int h = 0; h < kGroups; ++h) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) f(h, k);
+    CT_FOR(h, kGroups) {
+      CT_FOR(k, 4) f(h, k);
     }
   }
   static __device__ __forceinline__ void clear(Quads& x) {
@@ -79,14 +75,12 @@ struct RowTeam {
 
   /// Sum over the lanes of a team, the same in each.
   static __device__ __forceinline__ Real sum(Real x) {
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+    CT_UNROLL(int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
   /// Sum over the warp's teams, lane by lane.
   static __device__ __forceinline__ Real sum_teams(Real x) {
-#pragma unroll
-    for (int offset = 16; offset >= kLanes; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+    CT_UNROLL(int offset = 16; offset >= kLanes; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
 };
@@ -105,16 +99,14 @@ struct IdReader {
   template <class Real>
   __device__ __forceinline__ IdReader(const TableKeys<Real>& keys, int r, int skip = -1)
       : stride(keys.ids.columns()), tables(keys.tables - (skip >= 0 ? 1 : 0)) {
-#pragma unroll
-    for (int i = 0; i < kTables; ++i) {
+    CT_FOR(i, kTables) {
       const bool there = kExact || i < tables;
       base[i] = keys.ids.at(r) + (there ? keys.channel[i + (skip >= 0 && i >= skip ? 1 : 0)] : 0);
     }
   }
   __device__ __forceinline__ TokenIds<kTables> operator()(int token) const {
     TokenIds<kTables> ids;
-#pragma unroll
-    for (int i = 0; i < kTables; ++i) ids.id[i] = kExact || i < tables ? base[i][token * stride] : -1;
+    CT_FOR(i, kTables) ids.id[i] = kExact || i < tables ? base[i][token * stride] : -1;
     return ids;
   }
 };
@@ -132,8 +124,7 @@ struct RowReader {
       : stride(table[0].columns()) {
     const int first = column0 + Team::column(0);
     left = stride - first, aligned = stride % 4 == 0;
-#pragma unroll
-    for (int i = 0; i < kTables; ++i) {
+    CT_FOR(i, kTables) {
       const int other = i + (skip >= 0 && i >= skip ? 1 : 0);
       base[i] = other < tables ? reinterpret_cast<const char*>(table[other].at(r) + first) : nullptr;
     }
@@ -148,8 +139,7 @@ struct RowReader {
   }
   __device__ __forceinline__ void add(const TokenIds<kTables>& ids, typename Team::Quads& x,
                                       int first = 0) const {
-#pragma unroll
-    for (int i = first; i < kTables; ++i) {
+    CT_UNROLL(int i = first; i < kTables; ++i) {
       typename Team::Quads y;
       load(i, ids.id[i], y);
       Team::each([&](int h, int k) { x[h][k] += y[h][k]; });
@@ -162,8 +152,7 @@ struct RowReader {
   /// One column c of the sum (column0 = 0).
   __device__ __forceinline__ Real column(const TokenIds<kTables>& ids, int c) const {
     Real sum = 0;
-#pragma unroll
-    for (int i = 0; i < kTables; ++i) {
+    CT_FOR(i, kTables) {
       if (ids.id[i] >= 0) sum += row(i, ids.id[i])[c - Team::column(0)];
     }
     return sum;
@@ -187,21 +176,16 @@ struct Ring {
   __device__ __forceinline__ void make(const typename Team::Quads& x, int d, Read&& read) {
     Team::each([&](int h, int k) { e[h][kNu + k] = x[h][k]; });
     if constexpr (Team::kFull) {
-#pragma unroll
-      for (int j = 1; j <= kNu; ++j) {
+      CT_UNROLL(int j = 1; j <= kNu; ++j) {
         Real v[Team::kGroups];
-#pragma unroll
-        for (int h = 0; h < Team::kGroups; ++h)
+        CT_FOR(h, Team::kGroups)
           v[h] = __shfl_sync(kFullWarp, x[h][4 - j], Team::lane() + Team::kLanes - 1, Team::kLanes);
-#pragma unroll
-        for (int h = 0; h < Team::kGroups; ++h)
+        CT_FOR(h, Team::kGroups)
           e[h][kNu - j] = Team::lane() > 0 ? v[h] : h > 0 ? v[h > 0 ? h - 1 : 0] : -v[Team::kGroups - 1];
       }
     } else {
-#pragma unroll
-      for (int h = 0; h < Team::kGroups; ++h) {
-#pragma unroll
-        for (int j = 1; j <= kNu; ++j) {
+      CT_FOR(h, Team::kGroups) {
+        CT_UNROLL(int j = 1; j <= kNu; ++j) {
           Real sign;
           const int c = wrapped(Team::column(h) - j, d, sign);
           e[h][kNu - j] = c < d ? sign * read(c) : Real(0);
@@ -213,16 +197,11 @@ struct Ring {
   /// j-th before it.
   template <class Take>
   __device__ __forceinline__ void each(Take&& take) const {
-#pragma unroll
-    for (int h = 0; h < Team::kGroups; ++h) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+    CT_FOR(h, Team::kGroups) {
+      CT_FOR(half, 2) {
         Real f[kNu + 4];
-#pragma unroll
-        for (int i = 0; i < kNu + 4; ++i)
-          f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) take(h, half, k, f + kNu + k);
+        CT_FOR(i, kNu + 4) f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
+        CT_FOR(k, 4) take(h, half, k, f + kNu + k);
       }
     }
   }
@@ -267,10 +246,8 @@ struct QueryRow {
 
   template <class F>
   static __device__ __forceinline__ void each(F&& f) {
-#pragma unroll
-    for (int j = 0; j < kRolls; ++j) {
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) f(j, half);
+    CT_FOR(j, kRolls) {
+      CT_FOR(half, kHalves) f(j, half);
     }
   }
   __device__ __forceinline__ void clear() {
@@ -320,12 +297,9 @@ __device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a,
       const Real weight = there && t < position[row] ? weighed : Real(0);
       for (int s = 0; s < most; s += kAtOnce) {  // kLanes is a multiple of kAtOnce
         ListEntry<kTables, Real> entry[kAtOnce];
-#pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
+        CT_FOR(u, kAtOnce) {
           const int lane = s + u;
-#pragma unroll
-          for (int m = 0; m < kTables; ++m)
-            entry[u].ids.id[m] = __shfl_sync(kFullWarp, ids.id[m], lane, Team::kLanes);
+          CT_FOR(m, kTables) entry[u].ids.id[m] = __shfl_sync(kFullWarp, ids.id[m], lane, Team::kLanes);
           entry[u].query_row = __shfl_sync(kFullWarp, row, lane, Team::kLanes);
           entry[u].token = __shfl_sync(kFullWarp, token, lane, Team::kLanes);
           entry[u].weight = __shfl_sync(kFullWarp, weight, lane, Team::kLanes);

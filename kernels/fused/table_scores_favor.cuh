@@ -47,8 +47,7 @@ __global__ void __launch_bounds__(kScoreThreads)
       typename Keys::Quads x;
       keys.sum(ids, x);
       const Real* z_row[kTables];
-#pragma unroll
-      for (int i = 0; i < kTables; ++i) z_row[i] = projected.row(i, ids.id[i]);
+      CT_FOR(i, kTables) z_row[i] = projected.row(i, ids.id[i]);
       Real square = 0;
       Keys::each([&](int h, int k) { square += x[h][k] * x[h][k]; });
       const Real shift = base - Keys::sum(square) / 2;
@@ -60,8 +59,7 @@ __global__ void __launch_bounds__(kScoreThreads)
         Features::load(q + c, left, aligned, up);
         if (both) Features::load(q + m + c, left, aligned, down);
         Features::load(ids.id[0] < 0 ? z_row[0] : z_row[0] + c, left, aligned, z);
-#pragma unroll
-        for (int i = 1; i < kTables; ++i) {
+        CT_UNROLL(int i = 1; i < kTables; ++i) {
           Features::load(ids.id[i] < 0 ? z_row[i] : z_row[i] + c, left, aligned, y);
           Features::each([&](int h, int k) { z[h][k] += y[h][k]; });
         }
@@ -124,8 +122,7 @@ __global__ void __launch_bounds__(kScoreThreads)
     const int half = threadIdx.x / kFavorColumns, c = threadIdx.x % kFavorColumns;
     if (half < (both ? 2 : 1) && column0 + c < m) {
       Real total = 0;
-#pragma unroll
-      for (int w = 0; w < kScoreWarps; ++w) total += sums[w][half][c];
+      CT_FOR(w, kScoreWarps) total += sums[w][half][c];
       a.d_q.at(r)[static_cast<std::int64_t>(row) * p + half * m + column0 + c] =
           static_cast<Real>(a.scale) * total;
     }
@@ -166,16 +163,14 @@ __global__ void __launch_bounds__(kScoreThreads)
     const auto visit = [&](const ListEntry<kOthers, Real>(&entry)[kAtOnce]) {
       typename T_::Quads z[kAtOnce], up[kAtOnce], down[kAtOnce];
       Real s[kAtOnce];
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         const Real* g_row = q + static_cast<std::int64_t>(entry[u].query_row) * p;
         s[u] = shift[entry[u].token];
         projected.sum(entry[u].ids, z[u]);
         T_::load(g_row, projected.left, projected.aligned, up[u]);
         if (both) T_::load(g_row + m, projected.left, projected.aligned, down[u]);
       }
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         T_::each([&](int h, int k) { z[u][h][k] += known[h][k]; });
         T_::each([&](int h, int k) { up[u][h][k] *= exp_up(z[u][h][k], s[u]); });
         if (both) T_::each([&](int h, int k) { up[u][h][k] -= down[u][h][k] * exp_down(z[u][h][k], s[u]); });

@@ -82,8 +82,7 @@ struct NarrowColumns {
   /// Number (row, c) and the next as operands, 0 outside.
   __device__ unsigned operands(int row, int c) const {
     float x[2];
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
+    CT_FOR(e, 2) {
       x[e] = 0;
       if (!has(row, c + e)) continue;
       x[e] = is_bf16 ? __uint_as_float(reinterpret_cast<const std::uint16_t*>(rows)[at(row, c + e)] << 16)
@@ -134,26 +133,21 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     unsigned rows[D / 16][4];
     Rows::collect(tile_at, rows);
     if (tile + walkers < tiles) Rows::request(x, D, (tile + walkers) * kWgmmaRows, N, tile_at);
-#pragma unroll 1
-    for (int b = 0; b < blocks; ++b) {
+    CT_ROLLED(int b = 0; b < blocks; ++b) {
       float y[kCount][4];
-#pragma unroll
-      for (int n = 0; n < kCount; ++n) {
+      CT_FOR(n, kCount) {
         const float2 at = *reinterpret_cast<const float2*>(bias + b * kWgmmaRows + n * 8 + 2 * (lane % 4));
         y[n][0] = y[n][2] = at.x, y[n][1] = y[n][3] = at.y;
       }
       wgmma_begin_with(y);
-#pragma unroll
-      for (int k = 0; k < D / 16; ++k) multiply_block<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
+      CT_FOR(k, D / 16) multiply_block<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
       wgmma_end(y);
       if (b >= whole) {
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
+        CT_FOR(n, kCount) {
           if (b * kWgmmaRows + n * 8 >= s.columns) continue;
           const int2 of = list[(b * kWgmmaRows + n * 8) / 16];
           const NarrowColumns to(a.y[of.x].value, r, a.w[of.x].value.dim(0), of.y);
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
+          CT_FOR(e, 4)
             to.put(tile * kWgmmaRows + r0 + lane / 4 + e / 2 * 8, n % 2 * 8 + 2 * (lane % 4) + e % 2,
                    y[n][e]);
         }
@@ -195,21 +189,18 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   __syncthreads();
   for (; tile < tiles; tile += walkers) {
     float sums[D / 8][4] = {};
-#pragma unroll 1
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    CT_ROLLED(int chunk = 0; chunk < chunks; ++chunk) {
       unsigned rows[D / 16][4];
       Rows::collect(tile_at, rows);
       const bool last = chunk + 1 == chunks;
       request(last ? tile + walkers : tile, last ? 0 : chunk + 1);
       wgmma_begin_with(sums);
-#pragma unroll
-      for (int k = 0; k < D / 16; ++k)
+      CT_FOR(k, D / 16)
         multiply_block<true>(sums, rows[k], ws + (chunk * (D / kWgmmaRows) + k / 4) * Rows::kBlock,
                              k % 4 * 16);
       wgmma_end(sums);
     }
-#pragma unroll 1
-    for (int c = whole; c < s.columns; c += 16) {
+    CT_ROLLED(int c = whole; c < s.columns; c += 16) {
       const int2 of = list[c / 16];
       const NarrowColumns from(a.y[of.x].gradient, r, a.w[of.x].value.dim(0), of.y);
       const int row = tile * kWgmmaRows + r0 + lane / 4, column = 2 * (lane % 4);

@@ -13,19 +13,15 @@ __device__ __forceinline__ void add_outer(const std::uint16_t* xs, const std::ui
   using X = JoinedTile<D>;
   using Y = JoinedTile<LinearSlabs::kWidth>;
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int k = 0; k < kJoinedRows; k += 16) {
+  CT_UNROLL(int k = 0; k < kJoinedRows; k += 16) {
     unsigned rows[kHigh][4];
-#pragma unroll
-    for (int m = 0; m < kHigh; ++m)
+    CT_FOR(m, kHigh)
       load_matrices<true>(rows[m],
                           ys + (k + lane / 16 * 8 + lane % 8) * Y::kStep + o0 + m * 16 + lane / 8 % 2 * 8);
-#pragma unroll
-    for (int n = 0; n < kWide; n += 2) {
+    CT_UNROLL(int n = 0; n < kWide; n += 2) {
       unsigned b[4];
       load_matrices<true>(b, xs + (k + lane % 16) * X::kStep + c0 + n * 8 + lane / 16 * 8);
-#pragma unroll
-      for (int m = 0; m < kHigh; ++m) {
+      CT_FOR(m, kHigh) {
         mma_bf16(sums[m][n], sums[m][n + 1], rows[m], b);
       }
     }
@@ -37,15 +33,12 @@ template <int kHigh, int kWide>
 __device__ __forceinline__ void put_weights(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
                                             int o0, int c0, const float (&sums)[kHigh][kWide][4]) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int m = 0; m < kHigh; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+  CT_FOR(m, kHigh) {
+    CT_FOR(half, 2) {
       const int o = o0 + m * 16 + lane / 4 + 8 * half;
       if (o >= slab.width) continue;
       float* to = out + s.weight_at[slab.output] + (slab.first + o) * s.inputs;
-#pragma unroll
-      for (int n = 0; n < kWide; ++n) {
+      CT_FOR(n, kWide) {
         const int c = c0 + n * 8 + 2 * (lane % 4);
         if (c < s.inputs)
           *reinterpret_cast<float2*>(to + c) = make_float2(sums[m][n][2 * half], sums[m][n][2 * half + 1]);
@@ -65,8 +58,7 @@ __device__ __forceinline__ void put_biases(float* out, const LinearSlabs& s, con
   const int o = threadIdx.x;
   if (o >= slab.width) return;
   float sum = 0;
-#pragma unroll
-  for (int i = 0; i < Y::kStride; ++i) sum += sides[i * Y::kFours + o / 4].v[o % 4];
+  CT_FOR(i, Y::kStride) sum += sides[i * Y::kFours + o / 4].v[o % 4];
   out[s.bias_at[slab.output] + slab.first + o] = sum;
 }
 
@@ -101,8 +93,7 @@ struct FewColumns {
   }
   __device__ static int column() { return static_cast<int>(threadIdx.x) % kFewColumns; }
   __device__ __forceinline__ void ask(int tile, float (&next)[kTurns]) const {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
+    CT_FOR(i, kTurns) {
       const std::int64_t n = static_cast<std::int64_t>(tile) * kJoinedRows + row(i),
                          at = n * ld + first + column();
       next[i] = 0;
@@ -113,9 +104,7 @@ struct FewColumns {
   }
   __device__ __forceinline__ static void put(const float (&next)[kTurns], std::uint16_t* tile) {
     constexpr int kStep = JoinedTile<LinearSlabs::kWidth>::kStep;
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i)
-      tile[row(i) * kStep + column()] = static_cast<std::uint16_t>(bf16_pair(next[i], 0));
+    CT_FOR(i, kTurns) tile[row(i) * kStep + column()] = static_cast<std::uint16_t>(bf16_pair(next[i], 0));
   }
 };
 
@@ -165,10 +154,8 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
   const FewColumns columns{g, y_is_bf16, ld, slab.first, slab.width, N, end};
   float next[FewColumns::kTurns] = {};
   if (few) columns.ask(tile, next);
-#pragma unroll
-  for (int i = 0; i < kDepth; ++i) request(tile + i, i);
-#pragma unroll 1
-  for (int place = 0; tile < end; ++tile, place = (place + 1) % kPlaces) {
+  CT_FOR(i, kDepth) request(tile + i, i);
+  CT_ROLLED(int place = 0; tile < end; ++tile, place = (place + 1) % kPlaces) {
     const int n0 = tile * kJoinedRows;
     const float* const from = raw + place * (Y::kRaw + X::kRaw);
     std::uint16_t *const ys = tiles_at + place * (Y::kSize + X::kSize), *const xs = ys + Y::kSize;
@@ -181,12 +168,10 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
         columns.ask(tile + 1, next);
         __syncthreads();
       } else if (biased) {
-#pragma unroll
-        for (int i = 0; i < Y::kTurns; ++i) {
+        CT_FOR(i, Y::kTurns) {
           const Four<float> now =
               four_of(*reinterpret_cast<const uint2*>(ys + Y::row(i) * Y::kStep + Y::column()));
-#pragma unroll
-          for (int e = 0; e < 4; ++e) side[e] += now.v[e];
+          CT_FOR(e, 4) side[e] += now.v[e];
         }
       }
     } else {
@@ -196,10 +181,8 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
         typename Y::Numbers now;
         Y::collect(from, y_is_bf16, now);
         Y::clear(slab.width, n0, N, now);
-#pragma unroll
-        for (int i = 0; i < Y::kTurns; ++i) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) side[e] += now[i].v[e];
+        CT_FOR(i, Y::kTurns) {
+          CT_FOR(e, 4) side[e] += now[i].v[e];
         }
         Y::keep(now, ys);
       }

@@ -51,8 +51,7 @@ __device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned 
   wgmma_bf16<kTurned>(d, a, (address >> 4 & 0x3fff) | kPieces << 16 | kEightRows << 32 | kSwizzled, true);
 #else
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < 16; n += 2) {
+  CT_UNROLL(int n = 0; n < 16; n += 2) {
     unsigned b[4];
     if (kTurned) {
       load_matrices<true>(
@@ -90,8 +89,7 @@ struct WidePart {
   }
   __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile) {
     const int c = c0 + column();
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
+    CT_FOR(i, kTurns) {
       const int n = n0 + row(i);
       const bool there = n < m.rows && c < m.columns;
       const std::int64_t at = there ? static_cast<std::int64_t>(n) * m.columns + c : 0;
@@ -111,12 +109,10 @@ struct WidePart {
   }
   /// Adds up the columns of what request() has brought as bf16.
   __device__ static __forceinline__ void add_columns(std::uint16_t* tile, float (&side)[8]) {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
+    CT_FOR(i, kTurns) {
       const uint4 x = *reinterpret_cast<const uint4*>(place(tile, i));
       const Four<float> low = four_of(make_uint2(x.x, x.y)), high = four_of(make_uint2(x.z, x.w));
-#pragma unroll
-      for (int e = 0; e < 4; ++e) side[e] += low.v[e], side[4 + e] += high.v[e];
+      CT_FOR(e, 4) side[e] += low.v[e], side[4 + e] += high.v[e];
     }
   }
 };
@@ -143,18 +139,15 @@ struct WideRaw {
     valid == kWideBlock ? copy(kFours, kWideBlock) : copy(kFours, valid);
   }
   __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
-#pragma unroll
-    for (int i = 0; i < Part::kTurns; ++i) {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) side[e] += tile[place(Part::row(i), Part::column() + e)];
+    CT_FOR(i, Part::kTurns) {
+      CT_FOR(e, 8) side[e] += tile[place(Part::row(i), Part::column() + e)];
     }
   }
   /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
   __device__ static __forceinline__ void read(unsigned (&a)[4], const float* tile, int k, int r0) {
     const int row = k + 2 * (static_cast<int>(threadIdx.x) % 4),
               c = r0 + static_cast<int>(threadIdx.x) % 32 / 4;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
+    CT_FOR(i, 4)
       a[i] = bf16_pair(tile[place(row + i / 2 * 8, c + i % 2 * 8)],
                        tile[place(row + i / 2 * 8 + 1, c + i % 2 * 8)]);
   }
@@ -189,12 +182,10 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
   }
   const int lane = threadIdx.x % 32;
   const bool pairs = C % 2 == 0 && is_aligned16(rows);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     const int n = n0 + lane / 4 + 8 * half;
     if (n >= N) continue;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    CT_FOR(j, 8) {
       const int c = c0 + j * 8 + 2 * (lane % 4);
       if (c >= C) continue;
       const std::int64_t at = static_cast<std::int64_t>(n) * C + c;
@@ -277,8 +268,7 @@ struct WideMap {
     return {t.at(r), t.is_bf16(), N, t.columns()};
   }
   __device__ __forceinline__ void find(Outputs& own) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    CT_FOR(h, 2) {
       WideOutputs& of = own[h];
       of.column = 0, of.matrix = d_y(first_row + h, of.column);
       of.raw = !of.matrix.is_bf16;
@@ -294,8 +284,7 @@ struct WideMap {
     std::uint16_t* const to = stage(asked++);
     const bool some = asked_tile < tiles_here && asked_step < end;
     const int at = asked_step * kWideBlock, next = tile(asked_tile), row0 = row_of(next);
-#pragma unroll
-    for (int h = 0; h < kGroups && some; ++h) {
+    CT_UNROLL(int h = 0; h < kGroups && some; ++h) {
       std::uint16_t* const left = to + h * left_size;
       const int row = row0 + h * kWideBlock;
       if constexpr (kForward) {
@@ -312,8 +301,7 @@ struct WideMap {
         Part::request(y, row, from, left);
       }
     }
-#pragma unroll
-    for (int h = 0; h < 2 && some; ++h) {
+    CT_UNROLL(int h = 0; h < 2 && some; ++h) {
       const int column = (next % pairs * 2 + h) * kWideBlock;
       std::uint16_t* const right = to + kGroups * left_size + h * kWidePiece;
       kForward ? Part::request(w, column, at, right) : Part::request(kWeights ? x : w, at, column, right);
@@ -323,16 +311,13 @@ struct WideMap {
   }
   /// Sums begin as biases.
   __device__ __forceinline__ void add_biases(Sums& sums) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    CT_FOR(h, 2) {
       const int2 of = output_of(a, s, 2 * pair + h);
       if (2 * pair + h >= s.count || !a.b[of.x].value) continue;
       const float* const b = a.b[of.x].value.at(r);
       const int width = a.w[of.x].value.dim(0);
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
+      CT_FOR(n, 8) {
+        CT_FOR(e, 2) {
           const int o = of.y + n * 8 + 2 * (lane % 4) + e;
           sums[8 * h + n][e] = sums[8 * h + n][2 + e] = o < width ? b[o] : 0;
         }
@@ -348,8 +333,7 @@ struct WideMap {
   /// This warp's rows of the left factor of a step.
   __device__ __forceinline__ void read(const std::uint16_t* left, bool floats,
                                        unsigned (&rows)[kWideBlock / 16][4]) const {
-#pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k) {
+    CT_FOR(k, kWideBlock / 16) {
       if (floats) {
         WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
       } else if constexpr (kWeights) {
@@ -361,8 +345,7 @@ struct WideMap {
     }
   }
   __device__ __forceinline__ void add_sides(std::uint16_t* left, const Outputs& own, Sides& side) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    CT_FOR(h, 2) {
       if (own[h].side && own[h].raw) {
         WideRaw::add_columns(reinterpret_cast<const float*>(left + h * left_size), side[h]);
       } else if (own[h].side) {
@@ -371,8 +354,7 @@ struct WideMap {
     }
   }
   __device__ __forceinline__ void put(const Sums& sums) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    CT_FOR(h, 2) {
       const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
       const int column = (2 * pair + h) * kWideBlock, row = first_row + group * kWideBlock + r0;
       if constexpr (kForward) {
@@ -399,10 +381,8 @@ struct WideMap {
                                             Sides& side) const {  // all: [warp][block][64 columns]
     __syncthreads();                                              // tiles are read
     const int warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) {
+    CT_FOR(h, 2) {
+      CT_FOR(e, 8) {
         side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
         side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
         if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
@@ -414,8 +394,7 @@ struct WideMap {
     const int2 of = output_of(a, s, first_row + h);
     if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
     float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
+    CT_FOR(i, kWideThreads / 32) sum += all[(i * 2 + h) * kWideBlock + c];
     out()[s.bias_at[of.x] + of.y + c] = sum;
   }
 };
@@ -434,16 +413,13 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
   tile.begin_tile(0);
   if constexpr (kWeights) tile.find(own);
   if (kWeights && tile.raw) tile.clear();
-#pragma unroll 1
-  for (int i = 0; i < tile.stages - 1; ++i) tile.request(own);
+  CT_ROLLED(int i = 0; i < tile.stages - 1; ++i) tile.request(own);
   int taken = 0;
-#pragma unroll 1
-  for (int n = 0; n < tile.tiles_here; ++n) {
+  CT_ROLLED(int n = 0; n < tile.tiles_here; ++n) {
     typename Tile::Sums sums = {};
     tile.begin_tile(n);
     if constexpr (kForward) tile.add_biases(sums);
-#pragma unroll 1
-    for (int step = tile.begin; step < tile.end; ++step) {
+    CT_ROLLED(int step = tile.begin; step < tile.end; ++step) {
       std::uint16_t* const left = tile.stage(taken++);
       tile.raw ? copies_wait<0>() : copies_wait<kStagesOf<kGroups> - 2>();
       fence_async();
@@ -451,8 +427,7 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
       unsigned rows[kWideBlock / 16][4];
       tile.read(left + tile.group * tile.left_size, tile.group == 0 ? own[0].raw : own[1].raw, rows);
       wgmma_begin_with(sums);
-#pragma unroll
-      for (int k = 0; k < kWideBlock / 16; ++k)
+      CT_FOR(k, kWideBlock / 16)
         multiply_wide<!kForward>(sums, rows[k], left + kGroups * tile.left_size, 16 * k);
       wgmma_commit();
       tile.request(own);

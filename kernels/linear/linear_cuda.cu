@@ -47,13 +47,11 @@ struct Rounding : Product<Real, kAlongA, kAlongB> {
 
   __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
     Product<Real, kAlongA, kAlongB>::load_a(row, k, v, side);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
+    CT_FOR(i, 4) v[i] = rounded(precision, v[i]);
   }
   __device__ void load_b(int column, int k, Real (&v)[4]) const {
     Product<Real, kAlongA, kAlongB>::load_b(column, k, v);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
+    CT_FOR(i, 4) v[i] = rounded(precision, v[i]);
   }
 };
 
@@ -100,14 +98,12 @@ struct WeightGradient : Rounding<Real, false, false> {
   __device__ bool wants_side(int column) const { return d_b_ && column == 0; }
   template <int W>
   __device__ static void add_side(const Real (&v)[W], Real* side) {
-#pragma unroll
-    for (int i = 0; i < W; ++i) side[i] += v[i];
+    CT_FOR(i, W) side[i] += v[i];
   }
   __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
     Product<Real, false, false>::load_a(row, k, v, side);
     add_side(v, side);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rounded(this->precision, v[i]);
+    CT_FOR(i, 4) v[i] = rounded(this->precision, v[i]);
   }
   template <int W>
   __device__ void store(int row, int column, Real (&v)[W], Real side) const {

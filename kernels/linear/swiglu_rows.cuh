@@ -41,11 +41,8 @@ struct SwigluBlocks {
 
 /// Sums as operands of the next product: their columns are what it sums over.
 __device__ __forceinline__ void operands_of(const float (&x)[8][4], unsigned (&a)[4][4]) {
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      a[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
+  CT_FOR(k, 4) {
+    CT_FOR(i, 4) a[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
   }
 }
 
@@ -63,8 +60,7 @@ __global__ void __launch_bounds__(256) pack_units(const __grid_constant__ Swiglu
     const int unit = at % kWgmmaRows, c = at / kWgmmaRows * 8;
     const float* const from = w + (first + unit) * of_unit + c * of_column;
     unsigned v[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = bf16_pair(from[2 * i * of_column], from[(2 * i + 1) * of_column]);
+    CT_FOR(i, 4) v[i] = bf16_pair(from[2 * i * of_column], from[(2 * i + 1) * of_column]);
     *reinterpret_cast<uint4*>(to + c / 8 * kWgmmaLine + unit * 8) = make_uint4(v[0], v[1], v[2], v[3]);
   }
 }
@@ -111,8 +107,7 @@ __device__ __forceinline__ void gate_and_up(const unsigned (&rows)[W / 16][4], c
                                             float (&g)[8][4], float (&u)[8][4]) {
   wgmma_begin_with(g);
   wgmma_begin_with(u);
-#pragma unroll
-  for (int k = 0; k < W / 16; ++k) {
+  CT_FOR(k, W / 16) {
     multiply_block<false>(g, rows[k], w, 16 * k);
     multiply_block<false>(u, rows[k], w + SwigluBlocks<W>::kBlock, 16 * k);
   }
@@ -139,22 +134,18 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
         operands(OperandRows<W>{tile}, r0, rows);
         RowBlocks<W>::meet();
         if (next < N) Blocks::request_rows(a.x.value, r, next, N, tile);
-#pragma unroll
-        for (int n = 0; n < W / 8; ++n) y[n][0] = y[n][1] = y[n][2] = y[n][3] = 0;
+        CT_FOR(n, W / 8) y[n][0] = y[n][1] = y[n][2] = y[n][3] = 0;
       },
       [&](int, int, const std::uint16_t* w) {
         float g[8][4] = {}, u[8][4] = {};
         gate_and_up<W>(rows, w, g, u);
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) g[n][e] = __fdividef(g[n][e], 1 + __expf(-g[n][e])) * u[n][e];
+        CT_FOR(n, 8) {
+          CT_FOR(e, 4) g[n][e] = __fdividef(g[n][e], 1 + __expf(-g[n][e])) * u[n][e];
         }
         unsigned h[4][4];
         operands_of(g, h);
         wgmma_begin_with(y);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) multiply_block<true>(y, h[k], w + 2 * Blocks::kBlock, 16 * k);
+        CT_FOR(k, 4) multiply_block<true>(y, h[k], w + 2 * Blocks::kBlock, 16 * k);
         wgmma_end(y);
       },
       [&](int n0, int) { store_rows(Write::overwrite, a.y.value.at(r), false, W, 0, n0 + r0, N, y); });
@@ -182,8 +173,7 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
   walk_slabs<W>(
       a, depth, N, ws,
       [&](int) {
-#pragma unroll
-        for (int n = 0; n < W / 8; ++n) d_x[n][0] = d_x[n][1] = d_x[n][2] = d_x[n][3] = 0;
+        CT_FOR(n, W / 8) d_x[n][0] = d_x[n][1] = d_x[n][2] = d_x[n][3] = 0;
       },
       [&](int slab, int n0, const std::uint16_t* w) {
         float g[8][4] = {}, u[8][4] = {}, d[8][4] = {};
@@ -196,14 +186,11 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
           unsigned rows[W / 16][4];
           operands(OperandRows<W>{y_tile}, r0, rows);
           wgmma_begin_with(d);
-#pragma unroll
-          for (int k = 0; k < W / 16; ++k) multiply_block<false>(d, rows[k], w + 2 * Blocks::kBlock, 16 * k);
+          CT_FOR(k, W / 16) multiply_block<false>(d, rows[k], w + 2 * Blocks::kBlock, 16 * k);
           wgmma_end(d);
         }
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
+        CT_FOR(n, 8) {
+          CT_FOR(e, 4) {
             const float x = g[n][e], v = u[n][e], d_h = d[n][e], s = __fdividef(1, 1 + __expf(-x)),
                         open = x * s;
             d[n][e] = open * v;                         // h
@@ -219,8 +206,7 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
         operands_of(g, d_g);
         operands_of(u, d_u);
         wgmma_begin_with(d_x);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
+        CT_FOR(k, 4) {
           multiply_block<true>(d_x, d_g[k], w, 16 * k);
           multiply_block<true>(d_x, d_u[k], w + Blocks::kBlock, 16 * k);
         }

@@ -52,8 +52,7 @@ __device__ void copy_turned(const Tensor<Real>& x, int r, std::int64_t first, st
     const bool there = first + row < rows;
     Real four[4];
     load4(x.at(r) + (there ? (first + row) * D + at : 0), there ? D - at : 0, D % 4 == 0, four);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) to[i / kCount * 4 + k][row] = four[k];
+    CT_FOR(k, 4) to[i / kCount * 4 + k][row] = four[k];
   }
 }
 
@@ -76,29 +75,22 @@ __global__ void __launch_bounds__(kThreads)
       copy_turned(a.x, r, first, rows, column, x);
       copy_turned(a.w, r, begin, V, column, w);
       __syncthreads();
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
+      CT_FOR(k, kDepth) {
         Real left[4], right[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) left[i] = x[k][4 * warp + i], right[i] = w[k][4 * lane + i];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-#pragma unroll
-          for (int j = 0; j < 4; ++j) sum[i][j] += left[i] * right[j];
+        CT_FOR(i, 4) left[i] = x[k][4 * warp + i], right[i] = w[k][4 * lane + i];
+        CT_FOR(i, 4) {
+          CT_FOR(j, 4) sum[i][j] += left[i] * right[j];
         }
       }
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
+    CT_FOR(i, 4) {
+      CT_FOR(j, 4) {
         const int v = begin + 4 * lane + j;
         if (v < V) best[i].take(sum[i][j], v);
       }
     }
   }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  CT_FOR(i, 4) {
     best[i].join_lanes();
     if (lane == 0) tops[4 * warp + i] = best[i].top, classes[4 * warp + i] = best[i].of;
   }

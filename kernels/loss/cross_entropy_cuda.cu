@@ -48,16 +48,14 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == sizeof(float) ? 4 : 
   }
   Real held[kFits ? kOwn : 1];
   if constexpr (kFits) {
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
+    CT_FOR(i, kOwn) {
       const int v = first + i * kSize;
       if (v < V) held[i] = y[v];
     }
   }
   const auto each = [&](auto&& f) {
     if constexpr (kFits) {
-#pragma unroll
-      for (int i = 0; i < kOwn; ++i) {
+      CT_FOR(i, kOwn) {
         const int v = first + i * kSize;
         if (v < V) f(v, held[i]);
       }
@@ -117,14 +115,12 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i < fours; i += kThreads) {
     const Four<float> some = x[i];
     const float before = top;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
+    CT_FOR(e, 4) {
       top = fmaxf(top, some.v[e]);
       lost = lost || (4 * i + e != target && !(some.v[e] < right));
     }
     total *= power_of_two((before - top) * kLog2E);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) total += power_of_two((some.v[e] - top) * kLog2E);
+    CT_FOR(e, 4) total += power_of_two((some.v[e] - top) * kLog2E);
   }
   const float mine = top;
   top = over_warps(warp_max(top), [](float a, float b) { return fmaxf(a, b); });
@@ -138,8 +134,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 4
   for (int i = threadIdx.x; gradients && i < fours; i += kThreads) {
     Four<float> some = x[i];
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
+    CT_FOR(e, 4)
       some.v[e] = power_of_two((some.v[e] - top) * kLog2E) * factor - (4 * i + e == target ? share : 0);
     out[i] = pairs_of(some);
   }

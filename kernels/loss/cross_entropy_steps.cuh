@@ -49,12 +49,10 @@ struct EntropySide {
   }
   /// Rows row and row + 8 as the left operand of mma.
   __device__ void read(int row, unsigned (&a)[D / 16][4]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       const auto* from = reinterpret_cast<const unsigned*>(
           at(min(row + 8 * half, rows - 1), 2 * (static_cast<int>(threadIdx.x) % 4)));
-#pragma unroll
-      for (int k = 0; k < D / 16; ++k) {
+      CT_FOR(k, D / 16) {
         a[k][half] = from[k * kEntropyLine];
         a[k][2 + half] = from[k * kEntropyLine + kEntropyLine / 2];
       }
@@ -197,8 +195,7 @@ class EntropySteps {
     static_assert(kPieces % kEntropyThreads == 0);
     if (i < count_) {
       const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll
-      for (int turn = 0; turn < kPieces / kEntropyThreads; ++turn) {
+      CT_FOR(turn, kPieces / kEntropyThreads) {
         const int at = thread + turn * kEntropyThreads;
         copy_async(to + at % kEntropyStep * EntropyTile<D>::kStep + at / kEntropyStep * 8, from + at * 8);
       }
@@ -264,8 +261,7 @@ struct EntropyProducts {
     hold();
     await_turn(group);
     wgmma_begin();
-#pragma unroll
-    for (int k = 0; k < D / 16; ++k) {
+    CT_FOR(k, D / 16) {
       if constexpr (kEntropyHolds<D>) {
         wgmma_bf16<false>(y, rows[k], wgmma_ahead(words, 2 * k * kEntropyLine), k > 0);
       } else {
@@ -293,8 +289,7 @@ struct EntropyProducts {
   /// y as weights of the step's rows.
   __device__ __forceinline__ void weigh([[maybe_unused]] const std::uint16_t* step) {
 #if CROSSTALK_WGMMA
-#pragma unroll
-    for (int j = 0; j < kEntropyStep / 16; ++j) {
+    CT_FOR(j, kEntropyStep / 16) {
       const float(&left)[4] = y[2 * j], (&right)[4] = y[2 * j + 1];
       weights[j][0] = bf16_pair(left[0], left[1]), weights[j][1] = bf16_pair(left[2], left[3]);
       weights[j][2] = bf16_pair(right[0], right[1]), weights[j][3] = bf16_pair(right[2], right[3]);
@@ -318,11 +313,9 @@ struct EntropyProducts {
  private:
   __device__ __forceinline__ void mix_weights(const std::uint16_t* step) {
     const std::uint64_t words = wgmma_rows<kEntropyLine>(step);
-#pragma unroll
-    for (int j = 0; j < kEntropyStep / 16; ++j) {
+    CT_FOR(j, kEntropyStep / 16) {
       constexpr int kWide = D < 128 ? D : 128;  // columns of a product
-#pragma unroll
-      for (int c = 0; c < D; c += kWide)
+      CT_UNROLL(int c = 0; c < D; c += kWide)
         wgmma_bf16<true>(reinterpret_cast<float(&)[kWide / 8][4]>(sums[c / 8]), weights[j],
                          wgmma_ahead(words, c / 8 * kEntropyLine + j * 16 * 8), true);
     }
@@ -338,15 +331,11 @@ struct EntropyProducts {
   /// Numbers that products take are made before those begin.
   __device__ __forceinline__ void hold() {
     if constexpr (kMix) {
-#pragma unroll
-      for (int j = 0; j < kEntropyStep / 16; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(weights[j][e]));
+      CT_FOR(j, kEntropyStep / 16) {
+        CT_FOR(e, 4) asm volatile("" : "+r"(weights[j][e]));
       }
-#pragma unroll
-      for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(sums[n][e]));
+      CT_FOR(n, D / 8) {
+        CT_FOR(e, 4) asm volatile("" : "+f"(sums[n][e]));
       }
     }
   }
@@ -356,13 +345,11 @@ struct EntropyProducts {
 template <int D>
 __device__ __forceinline__ void store_pieces(float* piece, int part, int rows, int row,
                                              const float (&sums)[D / 8][4]) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     if (row + 8 * half >= rows) continue;
     float* to = piece + (static_cast<std::int64_t>(part) * rows + row + 8 * half) * D +
                 2 * (static_cast<int>(threadIdx.x) % 4);
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n)
+    CT_FOR(n, D / 8)
       *reinterpret_cast<float2*>(to + n * 8) = make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
   }
 }

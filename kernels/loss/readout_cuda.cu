@@ -127,8 +127,7 @@ __device__ Real loss_of(const SquaredLoss<Real>& a, int r, std::int64_t i, bool 
   for (int v0 = 4 * lane; v0 < V; v0 += 128) {
     Real values[4], error[4];
     load4(y + v0, V - v0, aligned, values);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
+    CT_FOR(k, 4) {
       if (v0 + k >= V) break;
       const Real value = values[k], difference = value - (v0 + k == target ? Real(1) : Real(0));
       squares += difference * difference;
@@ -173,8 +172,7 @@ __global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ Squar
   __shared__ Real losses[kFewQueries];
   const int r = blockIdx.x, n = static_cast<int>(a.y.value.rows()), lane = threadIdx.x % 32;
   int used = 0;
-#pragma unroll
-  for (int i = lane; i < kFewQueries; i += 32)
+  CT_UNROLL(int i = lane; i < kFewQueries; i += 32)
     used += __popc(__ballot_sync(kFullWarp, i < n && a.target.value.at(r)[i] >= 0));
   const Real count = static_cast<Real>(used > 0 ? used : 1);
   for (int i = threadIdx.x / 32; i < kFewQueries; i += 32) {
@@ -184,8 +182,7 @@ __global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ Squar
   __syncthreads();
   if (threadIdx.x >= 32) return;
   Real total = 0;
-#pragma unroll
-  for (int i = 0; i < kFewQueries; i += 32) total += losses[lane + i];
+  CT_UNROLL(int i = 0; i < kFewQueries; i += 32) total += losses[lane + i];
   total = warp_sum(total);
   if (lane == 0) *a.loss.value.at(r) = total / count;
 }

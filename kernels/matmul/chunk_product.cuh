@@ -48,12 +48,9 @@ struct ChunkSums {
 
   __device__ __forceinline__ ChunkSums() { clear(); }
   __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int n = 0; n < NT; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) at[m][n][i] = 0;
+    CT_FOR(m, MT) {
+      CT_FOR(n, NT) {
+        CT_FOR(i, 4) at[m][n][i] = 0;
       }
     }
   }
@@ -65,12 +62,9 @@ struct ChunkSums {
   template <class F>
   __device__ __forceinline__ void pairs(F&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
+    CT_FOR(m, MT) {
+      CT_FOR(h, 2) {
+        CT_FOR(n, NT) {
           f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
         }
       }
@@ -78,12 +72,9 @@ struct ChunkSums {
   }
   template <class F>
   __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int n = 0; n < NT; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) f(at[m][n][i], other.at[m][n][i]);
+    CT_FOR(m, MT) {
+      CT_FOR(n, NT) {
+        CT_FOR(i, 4) f(at[m][n][i], other.at[m][n][i]);
       }
     }
   }
@@ -183,13 +174,10 @@ struct ChunkSums {
   template <class F>
   __device__ __forceinline__ void row_sums(float* sums, F&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
+    CT_FOR(m, MT) {
+      CT_FOR(h, 2) {
         float sum = 0;
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
+        CT_FOR(n, NT) {
           sum += f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
         }
         sum += __shfl_xor_sync(kFullWarp, sum, 1);
@@ -202,18 +190,14 @@ struct ChunkSums {
   template <class F>
   __device__ __forceinline__ void column_sums(float* sums, int stride, F&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < NT; ++n) {
+    CT_FOR(n, NT) {
       float two[2] = {};
-#pragma unroll
-      for (int m = 0; m < MT; ++m) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
+      CT_FOR(m, MT) {
+        CT_FOR(h, 2) {
           f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
         }
       }
-#pragma unroll
-      for (int offset = 4; offset < 32; offset *= 2) {
+      CT_UNROLL(int offset = 4; offset < 32; offset *= 2) {
         two[0] += __shfl_xor_sync(kFullWarp, two[0], offset);
         two[1] += __shfl_xor_sync(kFullWarp, two[1], offset);
       }
@@ -232,18 +216,14 @@ struct ChunkSums {
     static_assert(M == N);
     const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4, column = first_column() + 2 * q;
     float sums[2 * NT] = {};
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
+    CT_FOR(m, MT) {
+      CT_FOR(h, 2) {
         const int row = first_row() + g + 16 * m + 8 * h;
         float before = 0;  // in the tiles before
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
+        CT_FOR(n, NT) {
           const float first = at[m][n][2 * h];
           float upto = first + at[m][n][2 * h + 1];
-#pragma unroll
-          for (int offset = 1; offset < 4; offset *= 2) {
+          CT_UNROLL(int offset = 1; offset < 4; offset *= 2) {
             const float other = __shfl_up_sync(kFullWarp, upto, offset, 4);
             if (q >= offset) upto += other;
           }
@@ -259,16 +239,14 @@ struct ChunkSums {
     scatter_sum<2 * NT, 16, 4>(sums);
     constexpr int kEach = NT >= 4 ? NT / 4 : 1, kSame = NT >= 4 ? 1 : 4 / NT;
     if (g % kSame != 0) return;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
+    CT_FOR(i, kEach) {
       const int number = g * 2 * NT / 8 + i;
       pairs[warp() / kAcross * M + column + number / 2 * 8 + number % 2] = sums[i];
     }
   }
   __device__ __forceinline__ static float total(const float* sums, int row) {
     float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kAcross; ++i) sum += sums[i * M + row];
+    CT_FOR(i, kAcross) sum += sums[i * M + row];
     return sum;
   }
 
@@ -295,17 +273,13 @@ struct ChunkSums {
     const int next = NT > 1 ? high : 0;
     const Type* y_at =
         b.at + (kTurnedB ? (low + r) * b.stride + n0 + next : (n0 + next + r) * b.stride + low);
-#pragma unroll
-    for (int k = 0; k < kDepth; k += 16) {
+    CT_UNROLL(int k = 0; k < kDepth; k += 16) {
       unsigned x[MT][4];
-#pragma unroll
-      for (int m = 0; m < MT; ++m) load_matrices<kTurnedA>(x[m], x_at + 16 * m * (kTurnedA ? 1 : a.stride));
-#pragma unroll
-      for (int n = 0; n < NT; n += 2) {
+      CT_FOR(m, MT) load_matrices<kTurnedA>(x[m], x_at + 16 * m * (kTurnedA ? 1 : a.stride));
+      CT_UNROLL(int n = 0; n < NT; n += 2) {
         unsigned y[4];
         load_matrices<kTurnedB>(y, y_at + 8 * n * (kTurnedB ? 1 : b.stride));
-#pragma unroll
-        for (int m = 0; m < MT; ++m) {
+        CT_FOR(m, MT) {
           mma_bf16(at[m][n], x[m], y[0], y[1]);
           if constexpr (NT > 1) mma_bf16(at[m][n + 1], x[m], y[2], y[3]);
         }
@@ -322,25 +296,20 @@ struct ChunkSums {
     for (int k0 = from; k0 < to; k0 += 16) {
       // The tensor cores cut when they add: short sums there, and long ones by ordinary additions.
       float part[MT][NT][4] = {};
-#pragma unroll
-      for (int k1 = 0; k1 < 16; k1 += 8) {
+      CT_UNROLL(int k1 = 0; k1 < 16; k1 += 8) {
         const int k = k0 + k1 + t;
         unsigned x[MT][4], x_low[MT][4];
-#pragma unroll
-        for (int m = 0; m < MT; ++m) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
+        CT_FOR(m, MT) {
+          CT_FOR(i, 4) {
             const int row = m0 + 16 * m + 8 * (i % 2), column = k + i / 2 * 4;
             const float v = kTurnedA ? a.get(column, row) : a.get(row, column);
             x[m][i] = __float_as_uint(v);
             if (kFull) split(v, x[m][i], x_low[m][i]);
           }
         }
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
+        CT_FOR(n, NT) {
           unsigned y[2], y_low[2];
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
+          CT_FOR(i, 2) {
             const float v = kTurnedB ? b.get(k + 4 * i, n0 + 8 * n) : b.get(n0 + 8 * n, k + 4 * i);
             if (kFull) {
               split(v, y[i], y_low[i]);
@@ -348,8 +317,7 @@ struct ChunkSums {
               y[i] = std::is_same_v<B, Unstaged> ? tf32_of(v) : __float_as_uint(v);
             }
           }
-#pragma unroll
-          for (int m = 0; m < MT; ++m) {
+          CT_FOR(m, MT) {
             if constexpr (kFull) {
               mma_halves(part[m][n], x[m], x_low[m], y, y_low);
             } else {
@@ -359,12 +327,9 @@ struct ChunkSums {
         }
       }
       if (kFull) {
-#pragma unroll
-        for (int m = 0; m < MT; ++m) {
-#pragma unroll
-          for (int n = 0; n < NT; ++n) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) at[m][n][i] += part[m][n][i];
+        CT_FOR(m, MT) {
+          CT_FOR(n, NT) {
+            CT_FOR(i, 4) at[m][n][i] += part[m][n][i];
           }
         }
       }

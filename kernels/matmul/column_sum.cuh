@@ -88,8 +88,7 @@ __global__ void __launch_bounds__(512)
   __syncthreads();
   Real total = 0;
   if (threadIdx.x == 0) {
-#pragma unroll
-    for (int i = 0; i < 16; ++i) total += sums[i];
+    CT_FOR(i, 16) total += sums[i];
   }
   if (cluster > 1) {
     if (threadIdx.x == 0) sums[0] = total;

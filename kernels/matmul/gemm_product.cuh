@@ -57,8 +57,7 @@ __device__ __forceinline__ void put_all(Real* target, const Real (&v)[W]) {
   struct alignas(sizeof(Real) * W < 16 ? sizeof(Real) * W : 16) Several {
     Real v[W];
   } several;
-#pragma unroll
-  for (int j = 0; j < W; ++j) several.v[j] = v[j];
+  CT_FOR(j, W) several.v[j] = v[j];
   *reinterpret_cast<Several*>(target) = several;
 }
 
@@ -66,8 +65,7 @@ __device__ __forceinline__ void put_all(Real* target, const Real (&v)[W]) {
 /// anything is valid, is at a multiple of 16 bytes.
 __device__ __forceinline__ void copy4_async(float* shared, const float* p, int valid, bool aligned) {
   if (aligned) return copy_async_or_zero(shared, p, 4 * clamped(valid, 4));
-#pragma unroll
-  for (int i = 0; i < 4; ++i) copy_async_or_zero<4>(shared + i, i < valid ? p + i : p, i < valid ? 4 : 0);
+  CT_FOR(i, 4) copy_async_or_zero<4>(shared + i, i < valid ? p + i : p, i < valid ? 4 : 0);
 }
 
 /// C = scale A B + bias. kAlongA: neighbours in memory of A are neighbours along K (else along M); kAlongB
@@ -149,8 +147,7 @@ struct Product {
   __device__ void store(int row, int column, Real (&v)[W], Real) const {
     if (row >= M || column >= N) return;
     const int end = kMask == Mask::c_columns ? clamped(seen_[row], N) : N;
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
+    CT_FOR(j, W) {
       v[j] *= scale;
       if (bias_ && column + j < N) v[j] += bias_[column + j];
       if (kMask == Mask::c_columns && column + j >= end) v[j] = 0;
@@ -160,8 +157,7 @@ struct Product {
       put_all(target, v);
       return;
     }
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
+    CT_FOR(j, W) {
       if (column + j < N) put(mode, target + j, v[j]);
     }
   }
@@ -176,19 +172,15 @@ template <class Op, int TM, int TK, int kThreads, class Real>
 __device__ __forceinline__ void put_sides(const Real* side, Real* parts) {
   const int thread = threadIdx.x;
   if constexpr (Op::kAlongA) {  // TK / 4 neighbours loaded a row
-#pragma unroll
-    for (int pass = 0; pass < TM * TK / 4 / kThreads; ++pass) {
+    CT_FOR(pass, TM * TK / 4 / kThreads) {
       Real sum = side[pass];
-#pragma unroll
-      for (int offset = 1; offset < TK / 4; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      CT_UNROLL(int offset = 1; offset < TK / 4; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
       if (thread % (TK / 4) == 0) parts[thread / (TK / 4) + pass * (4 * kThreads / TK)] = sum;
     }
   } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       Real sum = side[i];
-#pragma unroll
-      for (int offset = TM / 4; offset < 32; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      CT_UNROLL(int offset = TM / 4; offset < 32; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
       if (thread % 32 < TM / 4) parts[thread / 32 * TM + thread % 32 * 4 + i] = sum;
     }
   }
@@ -197,8 +189,7 @@ __device__ __forceinline__ void put_sides(const Real* side, Real* parts) {
 template <int kParts, int TM, class Real>
 __device__ __forceinline__ Real side_of(const Real* parts, int row) {
   Real sum = parts[row];
-#pragma unroll
-  for (int i = 1; i < kParts; ++i) sum += parts[i * TM + row];
+  CT_UNROLL(int i = 1; i < kParts; ++i) sum += parts[i * TM + row];
   return sum;
 }
 
@@ -215,12 +206,10 @@ __device__ __forceinline__ void finish_tile(const Op& op, int row0, int column0,
 #pragma unroll 4
     for (int s = 0; s < slices; ++s) {
       const float* theirs = slices > 1 ? shared_of(s, sums) : sums;
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n) {
+      CT_FOR(n, kGroups) {
         const Four<float> part =
             *reinterpret_cast<const Four<float>*>(theirs + (n * TM + row) * kLd + column);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) total[j] += part.v[j];
+        CT_FOR(j, 4) total[j] += part.v[j];
       }
       if (Op::kSide && wants_side)
         beside += side_of<kParts, TM>(slices > 1 ? shared_of(s, sides) : sides, row);

@@ -76,10 +76,8 @@ template <int kLeft, int kCount>
 __device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[n][e])::"memory");
+  CT_FOR(n, kCount) {
+    CT_FOR(e, 4) asm volatile("" : "+f"(d[n][e])::"memory");
   }
 #endif
 }
@@ -115,8 +113,7 @@ struct WideSums {
   }
   __device__ static int column(int a) { return 16 * a + 4 * (threadIdx.x % 4); }
   __device__ void four(int a, int x, float (&v)[4]) const {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = sums[8 * a + i / 2 * 4 + 2 * x + i % 2];
+    CT_FOR(i, 4) v[i] = sums[8 * a + i / 2 * 4 + 2 * x + i % 2];
   }
 };
 
@@ -150,8 +147,7 @@ class WideProduct {
   __device__ WideProduct(const Op& op, int row0, int column0) : op_(op), row0_(row0), column0_(column0) {
     straight_ = op.aligned_a && op.aligned_b;
     // Whole steps read rows and columns outside as if they were the last ones: their sums are not stored.
-#pragma unroll
-    for (int i = 0; i < A::kTurns; ++i) {
+    CT_FOR(i, A::kTurns) {
       a_[i] = Op::kAlongA ? min(row0 + A::row(i), op.M - 1) * op.a.ld + A::k(i)
                           : A::k(i) * op.a.ld + min(row0 + A::row(i), (op.M - 1) / 4 * 4);
       b_[i] = Op::kAlongB ? min(column0 + B::row(i), op.N - 1) * op.b.ld + B::k(i)
@@ -162,8 +158,7 @@ class WideProduct {
   /// Adds up k = begin .. end - 1.
   __device__ void run(int begin, int end, bool wants_side, float* shared, WideSums<Op>& out) const {
     float* const halves = shared + T::kStages * T::kRaw;
-#pragma unroll
-    for (int i = 0; i < T::kStages - 1; ++i) request(begin + i * T::TK, end, shared + i * T::kRaw);
+    CT_FOR(i, T::kStages - 1) request(begin + i * T::TK, end, shared + i * T::kRaw);
     int stage = 0;
     for (int k = begin; k < end; k += T::TK, stage = stage + 1 < T::kStages ? stage + 1 : 0) {
       copies_wait<T::kStages - 2>();
@@ -175,10 +170,8 @@ class WideProduct {
       read_a(raw, a, wants_side, out.side);
       put_b(raw + T::TM * T::TK, halves);
       unsigned high[4][4], low[4][4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int x = 0; x < 4; ++x) {
+      CT_FOR(i, 4) {
+        CT_FOR(x, 4) {
           operand_of<kPrecision>(a[x % 2][2 * i + x / 2], high[i][x], low[i][x]);
           asm volatile("" : "+r"(high[i][x]));  // made before wgmma begins
           if constexpr (kHalves) asm volatile("" : "+r"(low[i][x]));
@@ -188,8 +181,7 @@ class WideProduct {
       __syncthreads();
       float part[8][4];
       wgmma_begin();
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         constexpr int kLine = T::kLine * sizeof(float);
         const std::uint64_t b_high = wgmma_operand<kLine, 128>(halves + 2 * i * T::kLine),
                             b_low = wgmma_operand<kLine, 128>(halves + T::kHalf + 2 * i * T::kLine);
@@ -200,11 +192,9 @@ class WideProduct {
         wgmma_tf32(part, high[i], b_high, kHalves || i > 0);
       }
       wgmma_end(part);
-#pragma unroll
-      for (int i = 0; i < 32; ++i) out.sums[i] += part[i / 4][i % 4];
+      CT_FOR(i, 32) out.sums[i] += part[i / 4][i % 4];
     }
-#pragma unroll
-    for (int x = 0; x < 2 && Op::kSide; ++x) {
+    CT_UNROLL(int x = 0; x < 2 && Op::kSide; ++x) {
       out.side[x] += __shfl_xor_sync(kFullWarp, out.side[x], 1);
       out.side[x] += __shfl_xor_sync(kFullWarp, out.side[x], 2);
     }
@@ -216,18 +206,12 @@ class WideProduct {
     float* const b = raw + T::TM * T::TK;
     if (straight_ && k + T::TK <= end) {
       const int along_a = Op::kAlongA ? k : k * op_.a.ld, along_b = Op::kAlongB ? k : k * op_.b.ld;
-#pragma unroll
-      for (int i = 0; i < A::kTurns; ++i)
-        copy_async(raw + A::at(A::row(i), A::k(i)), op_.a_ + (a_[i] + along_a));
-#pragma unroll
-      for (int i = 0; i < B::kTurns; ++i)
-        copy_async(b + B::at(B::row(i), B::k(i)), op_.b_ + (b_[i] + along_b));
+      CT_FOR(i, A::kTurns) copy_async(raw + A::at(A::row(i), A::k(i)), op_.a_ + (a_[i] + along_a));
+      CT_FOR(i, B::kTurns) copy_async(b + B::at(B::row(i), B::k(i)), op_.b_ + (b_[i] + along_b));
     } else if (k < end) {
-#pragma unroll 1
-      for (int i = 0; i < A::kTurns; ++i)
+      CT_ROLLED(int i = 0; i < A::kTurns; ++i)
         op_.copy_a(row0_ + A::row(i), k + A::k(i), raw + A::at(A::row(i), A::k(i)));
-#pragma unroll 1
-      for (int i = 0; i < B::kTurns; ++i)
+      CT_ROLLED(int i = 0; i < B::kTurns; ++i)
         op_.copy_b(column0_ + B::row(i), k + B::k(i), b + B::at(B::row(i), B::k(i)));
     }
     copies_commit();
@@ -238,16 +222,13 @@ class WideProduct {
   /// A's rows row(0) and row(1) at k = 8 t .. + 7.
   __device__ void read_a(const float* raw, float (&a)[2][8], bool wants_side, float (&side)[2]) const {
     if constexpr (Op::kAlongA) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
+      CT_FOR(x, 4) {
         const Four<float> v = four(raw + A::at(WideSums<Op>::row(x / 2), 8 * t_ + x % 2 * 4));
         if (Op::kSide && wants_side) Op::add_side(v.v, side + x / 2);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) a[x / 2][x % 2 * 4 + j] = v.v[j];
+        CT_FOR(j, 4) a[x / 2][x % 2 * 4 + j] = v.v[j];
       }
     } else {
-#pragma unroll
-      for (int q = 0; q < 8; ++q) {
+      CT_FOR(q, 8) {
         const int row = WideSums<Op>::row(0);
         const float2 pair = *reinterpret_cast<const float2*>(raw + A::at(row, 8 * t_ + q) + row % 4);
         const float v[2] = {pair.x, pair.y};
@@ -264,15 +245,12 @@ class WideProduct {
                                : (thread / 8 % 4 * 4 + thread % 4) * 4;
     const int q0 = Op::kAlongB ? thread / 8 % 2 * 4 : thread / 32 * 2 + thread / 4 % 2;
     Four<float> b[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) b[j] = four(raw + B::at(n0, 8 * j + q0));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(j, 4) b[j] = four(raw + B::at(n0, 8 * j + q0));
+    CT_FOR(i, 4) {
       const int n = Op::kAlongB ? n0 : n0 + i, q = Op::kAlongB ? q0 + i : q0;
       const int place = n / 16 * 16 + n / 2 % 2 * 8 + n / 4 % 4 * 2 + n % 2;
       float high[4], low[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      CT_FOR(j, 4) {
         unsigned h, l;
         operand_of<kPrecision>(b[j].v[i], h, l);
         high[j] = __uint_as_float(h);

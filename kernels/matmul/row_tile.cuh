@@ -55,14 +55,12 @@ struct Tile {
     n0 += static_cast<int>(threadIdx.x) / kFours;
     if (C % 4 == 0 && is_aligned16(rows.first)) {  // no branch a load: what lies outside is not kept
       const float* from = rows.first + (c < C ? c : 0);
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
+      CT_FOR(i, kBatch) {
         const int n = n0 + i * kStride;
         x[i] = *reinterpret_cast<const Four<float>*>(from + (n < N ? n : N - 1) * rows.step);
       }
     } else {
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
+      CT_FOR(i, kBatch) {
         const int n = n0 + i * kStride;
         load4(rows(n) + c, n < N ? C - c : 0, false, x[i].v);
       }
@@ -72,12 +70,10 @@ struct Tile {
   template <int kBatch>
   __device__ __forceinline__ void keep(int from, int n0, int N, int C, const Four<float> (&x)[kBatch]) const {
     const int c = static_cast<int>(threadIdx.x) % kFours * 4, first = static_cast<int>(threadIdx.x) / kFours;
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
+    CT_FOR(i, kBatch) {
       const bool inside = c < C && n0 + first + i * kStride < N;
       float y[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) y[e] = inside ? x[i].v[e] : 0;
+      CT_FOR(e, 4) y[e] = inside ? x[i].v[e] : 0;
       Format::put4(place(from + first + i * kStride, c), y);
     }
   }
@@ -101,8 +97,7 @@ __device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_row
                                      int N) {
   constexpr int kEach = kRows / Tile::kStride, kBatch = kEach < 8 ? kEach : 8;
   static_assert(kEach % kBatch == 0 && kEach > 0);
-#pragma unroll
-  for (int i = 0; i < kEach; i += kBatch) {
+  CT_UNROLL(int i = 0; i < kEach; i += kBatch) {
     Four<float> x[kBatch], y[kBatch];
     const int from = i * Tile::kStride;
     Tile::fetch(a_rows, n0 + from, N, a_columns, x);
@@ -136,8 +131,7 @@ __device__ __forceinline__ void take_tile(int thread, const Tile& tile, const He
                                           int n0, int N, int C) {
   constexpr int kAcross = Tile::kD / 8;
   static_assert(kTileRows * kAcross % kTeam == 0);
-#pragma unroll
-  for (int at = 0; at < kTileRows * kAcross; at += kTeam)
+  CT_UNROLL(int at = 0; at < kTileRows * kAcross; at += kTeam)
     take_eight(tile, rows, (at + thread) / kAcross, thread % kAcross * 8, n0, N, C);
 }
 
@@ -166,8 +160,7 @@ template <Precision kPrecision>
 __device__ __forceinline__ void multiply_add(float (&c)[4], const float (&a)[4], float b0, float b1) {
   if constexpr (kPrecision == Precision::full) {
     unsigned high[4], low[4], b_high[2], b_low[2];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) split(a[i], high[i], low[i]);
+    CT_FOR(i, 4) split(a[i], high[i], low[i]);
     split(b0, b_high[0], b_low[0]), split(b1, b_high[1], b_low[1]);
     mma_halves(c, high, low, b_high, b_low);
   } else {
@@ -183,25 +176,20 @@ template <class Tile, int kCount>
 __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int n0, float (&c)[kCount][4]) {
   constexpr int kStep = Tile::kStep;
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) c[n][e] = 0;
+  CT_FOR(n, kCount) {
+    CT_FOR(e, 4) c[n][e] = 0;
   }
   if constexpr (Tile::kWgmma) {
     wgmma_begin_with(c);
-#pragma unroll
-    for (int k = 0; k < Tile::kD; k += 16)
+    CT_UNROLL(int k = 0; k < Tile::kD; k += 16)
       wgmma_bf16(c, swizzled_columns<Tile>(x.place(0, k)), swizzled_columns<Tile>(y.place(n0, k)), true);
     wgmma_end(c);
   } else if constexpr (Tile::kHalf) {
     const int row = n0 + lane % 8 + lane / 16 * 8, column = lane / 8 % 2 * 8;
-#pragma unroll
-    for (int k = 0; k < Tile::kD; k += 16) {
+    CT_UNROLL(int k = 0; k < Tile::kD; k += 16) {
       unsigned a[4], b[4];
       load_matrices<false>(a, x.place(r0 + lane % 16, k + lane / 16 * 8));
-#pragma unroll
-      for (int n = 0; n < kCount; n += 2) {
+      CT_UNROLL(int n = 0; n < kCount; n += 2) {
         load_matrices<false>(b, y.place(row + n * 8, column + k));
         mma_bf16(c[n], c[n + 1], a, b);
       }
@@ -211,20 +199,15 @@ __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int
     const float* ys = y.numbers + (n0 + lane / 4) * kStep + lane % 4;
     // The tensor cores cut when they add: where that would show, sums of few terms, added by the CUDA cores.
     constexpr int kRun = Tile::kPrecision == Precision::full ? 32 : Tile::kD;
-#pragma unroll
-    for (int k0 = 0; k0 < Tile::kD; k0 += kRun) {
+    CT_UNROLL(int k0 = 0; k0 < Tile::kD; k0 += kRun) {
       float part[kCount][4] = {};
-#pragma unroll
-      for (int k = k0; k < k0 + kRun; k += 8) {
+      CT_UNROLL(int k = k0; k < k0 + kRun; k += 8) {
         const float a[4] = {xs[k], xs[8 * kStep + k], xs[k + 4], xs[8 * kStep + k + 4]};
-#pragma unroll
-        for (int n = 0; n < kCount; ++n)
+        CT_FOR(n, kCount)
           multiply_add<Tile::kPrecision>(part[n], a, ys[n * 8 * kStep + k], ys[n * 8 * kStep + k + 4]);
       }
-#pragma unroll
-      for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) c[n][e] += part[n][e];
+      CT_FOR(n, kCount) {
+        CT_FOR(e, 4) c[n][e] += part[n][e];
       }
     }
   }
@@ -234,8 +217,7 @@ __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int
 template <class Tile>
 __device__ __forceinline__ void operands(const Tile& x, int r0, unsigned (&rows)[Tile::kD / 16][4]) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int k = 0; k < Tile::kD / 16; ++k)
+  CT_FOR(k, Tile::kD / 16)
     load_matrices<false>(rows[k], x.numbers + (r0 + lane % 16) * Tile::kStep + lane / 16 * 8 + 16 * k);
 }
 template <class Tile, int kCount>
@@ -243,13 +225,10 @@ __device__ __forceinline__ void scores(const unsigned (&rows)[Tile::kD / 16][4],
                                        float (&c)[kCount][4]) {
   const int lane = threadIdx.x % 32;
   const auto* ys = y.numbers + (n0 + lane % 8 + lane / 16 * 8) * Tile::kStep + lane / 8 % 2 * 8;
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
-#pragma unroll
-  for (int k = 0; k < Tile::kD / 16; ++k) {
+  CT_FOR(n, kCount) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
+  CT_FOR(k, Tile::kD / 16) {
     unsigned b[4];
-#pragma unroll
-    for (int n = 0; n < kCount; n += 2) {
+    CT_UNROLL(int n = 0; n < kCount; n += 2) {
       load_matrices<false>(b, ys + n * 8 * Tile::kStep + 16 * k);
       mma_bf16(c[n], c[n + 1], rows[k], b);
     }
@@ -264,30 +243,24 @@ __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, 
   const int lane = threadIdx.x % 32;
   if constexpr (Tile::kWgmma) {
     unsigned a[kCount / 2][4];
-#pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
+    CT_FOR(j, kCount) {
+      CT_FOR(e, 2) {
         a[j / 2][j % 2 * 2 + e] = bf16_pair(w[j][2 * e], w[j][2 * e + 1]);
         asm volatile("" : "+r"(a[j / 2][j % 2 * 2 + e]));  // made before products begin
       }
     }
     wgmma_begin_with(sums);
-#pragma unroll
-    for (int j = 0; j < kCount / 2; ++j) {
-#pragma unroll
-      for (int n = 0; n < Tile::kD; n += 128)
+    CT_FOR(j, kCount / 2) {
+      CT_UNROLL(int n = 0; n < Tile::kD; n += 128)
         wgmma_bf16<true>(reinterpret_cast<float(&)[16][4]>(sums[n / 8]), a[j],
                          swizzled_rows<Tile>(y.place(n0 + 16 * j, n)), true);
     }
     wgmma_end(sums);
   } else if constexpr (Tile::kHalf) {
-#pragma unroll
-    for (int j = 0; j < kCount; j += 2) {
+    CT_UNROLL(int j = 0; j < kCount; j += 2) {
       const unsigned a[4] = {bf16_pair(w[j][0], w[j][1]), bf16_pair(w[j][2], w[j][3]),
                              bf16_pair(w[j + 1][0], w[j + 1][1]), bf16_pair(w[j + 1][2], w[j + 1][3])};
-#pragma unroll
-      for (int n = 0; n < Tile::kD / 8; n += 2) {
+      CT_UNROLL(int n = 0; n < Tile::kD / 8; n += 2) {
         unsigned b[4];
         load_matrices<true>(b, y.place(n0 + lane % 16 + j * 8, lane / 16 * 8 + n * 8));
         mma_bf16(sums[n], sums[n + 1], a, b);
@@ -296,17 +269,14 @@ __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, 
   } else {
     // mma's k 0..3 are the even tokens here and 4..7 the odd ones: then a lane has its operand already.
     const float* ys = y.numbers + (n0 + 2 * (lane % 4)) * kStep + lane / 4;
-#pragma unroll
-    for (int n = 0; n < Tile::kD / 8; ++n) {
+    CT_FOR(n, Tile::kD / 8) {
       float part[4] = {};
-#pragma unroll
-      for (int j = 0; j < kCount; ++j) {
+      CT_FOR(j, kCount) {
         const float a[4] = {Tile::Format::of(w[j][0]), Tile::Format::of(w[j][2]), Tile::Format::of(w[j][1]),
                             Tile::Format::of(w[j][3])};
         multiply_add<Tile::kPrecision>(part, a, ys[j * 8 * kStep + n * 8], ys[(j * 8 + 1) * kStep + n * 8]);
       }
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sums[n][e] += part[e];
+      CT_FOR(e, 4) sums[n][e] += part[e];
     }
   }
 }
@@ -317,13 +287,11 @@ __device__ __forceinline__ void store(Write mode, const HeadRows<float>& rows, i
                                       const float (&sums)[kCount][4], const float (&factor)[2]) {
   const int lane = threadIdx.x % 32;
   const bool pairs = C % 2 == 0 && is_aligned16(rows.first) && mode == Write::overwrite;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     const int row = n0 + lane / 4 + 8 * half;
     if (row >= N) continue;
     float* to = rows(row) + 2 * (lane % 4);
-#pragma unroll
-    for (int n = 0; n < kCount; ++n) {
+    CT_FOR(n, kCount) {
       const int c = n * 8 + 2 * (lane % 4);
       const float x = factor[half] * sums[n][2 * half], y = factor[half] * sums[n][2 * half + 1];
       if (pairs) {
@@ -343,14 +311,11 @@ __device__ __forceinline__ void store(Write, const HeadRows<std::uint16_t>& rows
                                       const float (&sums)[kCount][4], const float (&factor)[2]) {
   const int lane = threadIdx.x % 32;
   const bool odd = lane % 2 == 1, high = lane % 4 > 1;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     const int row = n0 + lane / 4 + 8 * half;
-#pragma unroll
-    for (int n = 0; n < kCount; n += 4) {
+    CT_UNROLL(int n = 0; n < kCount; n += 4) {
       unsigned v[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
+      CT_FOR(i, 4)
         v[i] = bf16_pair(factor[half] * sums[n + i][2 * half], factor[half] * sums[n + i][2 * half + 1]);
       const unsigned a = __shfl_xor_sync(kFullWarp, odd ? v[0] : v[1], 1),
                      b = __shfl_xor_sync(kFullWarp, odd ? v[2] : v[3], 1);

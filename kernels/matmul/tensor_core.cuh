@@ -140,39 +140,29 @@ __device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b
                                          float (&sums)[2][4][4]) {
   if constexpr (kPrecision == Precision::bf16) {
     unsigned x[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = bf16_pair(a[i][0], a[i][1]);
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
+    CT_FOR(i, 4) x[i] = bf16_pair(a[i][0], a[i][1]);
+    CT_FOR(n, 4) {
       const unsigned y = bf16_pair(b[n][0], b[n][1]);
-#pragma unroll
-      for (int m = 0; m < 2; ++m) mma_bf16(sums[m][n], x[2 * m], x[2 * m + 1], y);
+      CT_FOR(m, 2) mma_bf16(sums[m][n], x[2 * m], x[2 * m + 1], y);
     }
   } else {
     unsigned high[2][4], low[2][4];
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+    CT_FOR(m, 2) {
+      CT_FOR(i, 4) {
         operand_of<kPrecision>(a[2 * m + i % 2][i / 2], high[m][i], low[m][i]);
       }
     }
     // Two columns at a time: four sums that do not wait for each other.
-#pragma unroll
-    for (int n0 = 0; n0 < 4; n0 += 2) {
+    CT_UNROLL(int n0 = 0; n0 < 4; n0 += 2) {
       unsigned y[2][2], z[2][2];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         operand_of<kPrecision>(b[n0 + i / 2][i % 2], y[i / 2][i % 2], z[i / 2][i % 2]);
       }
       if (kPrecision == Precision::full) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], low[i % 2], y[i / 2][0], y[i / 2][1]);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], z[i / 2][0], z[i / 2][1]);
+        CT_FOR(i, 4) mma_tf32(sums[i % 2][n0 + i / 2], low[i % 2], y[i / 2][0], y[i / 2][1]);
+        CT_FOR(i, 4) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], z[i / 2][0], z[i / 2][1]);
       }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], y[i / 2][0], y[i / 2][1]);
+      CT_FOR(i, 4) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], y[i / 2][0], y[i / 2][1]);
     }
   }
 }

@@ -100,10 +100,8 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
 template <int kCount>
 __device__ __forceinline__ void wgmma_begin_with([[maybe_unused]] float (&d)[kCount][4]) {
 #if CROSSTALK_WGMMA
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[n][e]));
+  CT_FOR(n, kCount) {
+    CT_FOR(e, 4) asm volatile("" : "+f"(d[n][e]));
   }
 #endif
   wgmma_begin();
@@ -119,8 +117,7 @@ __device__ __forceinline__ void multiply_block(float (&d)[kCount][4], const unsi
                       true);
 #else
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < kCount; n += 2) {
+  CT_UNROLL(int n = 0; n < kCount; n += 2) {
     unsigned b[4];
     if (kTurned) {
       load_matrices<true>(b, rows + (n + lane / 16) * kWgmmaLine + (k + lane % 16) * 8);

@@ -17,10 +17,8 @@ struct Rows {
   int d;
   Real held[M][N > 0 ? N : 1];
   __device__ Rows(const Real* x_, int d_, int rows) : x(x_), d(d_) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
+    CT_FOR(m, M) {
+      CT_FOR(i, N) {
         const int j = static_cast<int>(threadIdx.x) % 32 + 32 * i;
         held[m][i] = m < rows && j < d ? x[m * d + j] : Real(0);
       }
@@ -34,8 +32,7 @@ template <int N, class F>
 __device__ __forceinline__ void for_entries(int d, F&& f) {
   const int lane = threadIdx.x % 32;
   if constexpr (N > 0) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
+    CT_FOR(i, N) {
       if (lane + 32 * i < d) f(lane + 32 * i, i);
     }
   } else {
@@ -72,8 +69,7 @@ __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ No
   if (rows <= 0) return;
   const Rows<Real, N, M> x(a.x.value.at(r) + n * d, d, rows);
   const Real eps = static_cast<Real>(a.eps);
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
+  CT_FOR(m, M) {
     if (a.norm == RowNorm::softmax) {
       softmax_row<N>(a, x, m, m < rows, r, n + m);
       continue;
@@ -109,8 +105,7 @@ __global__ void __launch_bounds__(kThreads) normalize_backward(const __grid_cons
   const int rows = static_cast<int>(min(static_cast<std::int64_t>(M), a.y.value.rows() - n));
   if (rows <= 0) return;
   const Rows<Real, N, M> y(a.y.value.at(r) + n * d, d, rows), d_y(a.y.gradient.at(r) + n * d, d, rows);
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
+  CT_FOR(m, M) {
     if (m >= rows) break;
     const Real inverse = a.inverse.value.at(r)[n + m];
     Real along = 0, mean = 0;  // d_x = inverse (d_y - mean - y along)

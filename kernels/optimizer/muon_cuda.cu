@@ -31,26 +31,20 @@ __device__ void product(Tiles<Real>& tiles, int n, int k, int depth, const Left&
           tiles.b[m][j] = j0 + j < k && l0 + m < depth ? right(l0 + m, j0 + j) : Real(0);
         }
         __syncthreads();
-#pragma unroll
-        for (int l = 0; l < kDepth; ++l) {
+        CT_FOR(l, kDepth) {
           Real x[kEach], y[kEach];
-#pragma unroll
-          for (int e = 0; e < kEach; ++e) {
+          CT_FOR(e, kEach) {
             x[e] = tiles.a[l][row + e];
             y[e] = tiles.b[l][column + e];
           }
-#pragma unroll
-          for (int i = 0; i < kEach; ++i) {
-#pragma unroll
-            for (int j = 0; j < kEach; ++j) sum[i][j] += x[i] * y[j];
+          CT_FOR(i, kEach) {
+            CT_FOR(j, kEach) sum[i][j] += x[i] * y[j];
           }
         }
         __syncthreads();
       }
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-#pragma unroll
-        for (int j = 0; j < kEach; ++j)
+      CT_FOR(i, kEach) {
+        CT_FOR(j, kEach)
           if (i0 + row + i < n && j0 + column + j < k) store(i0 + row + i, j0 + column + j, sum[i][j]);
       }
     }

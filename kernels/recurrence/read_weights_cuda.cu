@@ -43,25 +43,21 @@ struct Step {
         Team::load(s.x.value(m), s.K, other_x);
         Team::load(s.y.value(m), s.K, other_y);
       } else {
-#pragma unroll
-        for (int i = 0; i < E; ++i) other_x[i] = other_y[i] = 0;
+        CT_FOR(i, E) other_x[i] = other_y[i] = 0;
       }
     }
     if (!decays) return;
     if (s.channels == 1) {
       const Real one = s.factor(m, 0);
-#pragma unroll
-      for (int i = 0; i < kRest; ++i) factor[i] = one;
+      CT_FOR(i, kRest) factor[i] = one;
     } else if constexpr (!kOwn) {
-#pragma unroll
-      for (int i = 0; i < E; ++i) factor[i] = Team::entry(i) < s.K ? s.factor(m, Team::entry(i)) : Real(0);
+      CT_FOR(i, E) factor[i] = Team::entry(i) < s.K ? s.factor(m, Team::entry(i)) : Real(0);
     }
   }
   /// Takes r after this write to r before it. read = y.r
   __device__ void undo(bool decayed, Real read, Real (&r)[E]) const {
     const Real erased = e * read;
-#pragma unroll
-    for (int i = 0; i < E; ++i) {
+    CT_FOR(i, E) {
       if (decays && decayed) {
         r[i] = decay(i) * (r[i] - erased * x(i));
       } else {
@@ -78,13 +74,11 @@ __device__ void walk(Team& team, const ReadWeightsFields<Real>& s, int writes, R
                      Real* states, Real* products, Real* a) {
   constexpr int kAhead = kOwn ? 4 : 2;
   Step<Real, Team, kOwn> steps[kAhead];
-#pragma unroll
-  for (int slot = 0; slot < kAhead; ++slot) {
+  CT_FOR(slot, kAhead) {
     if (writes - 1 - slot >= 0) steps[slot].load(s, writes - 1 - slot);
   }
   for (int first = writes - 1; first >= 0; first -= kAhead) {
-#pragma unroll
-    for (int slot = 0; slot < kAhead; ++slot) {
+    CT_FOR(slot, kAhead) {
       const int m = first - slot;
       if (m < 0) break;
       auto& step = steps[slot];
@@ -126,8 +120,7 @@ __global__ void __launch_bounds__(32 * W) read_weights(const __grid_constant__ R
 /// This thread's entries of a vector in memory, put as `mode` says.
 template <class T, class Real>
 __device__ void give(Write mode, Real* target, int K, const Real (&x)[T::E]) {
-#pragma unroll
-  for (int i = 0; i < T::E; ++i) {
+  CT_FOR(i, T::E) {
     if (T::entry(i) < K) put(mode, target + T::entry(i), x[i]);
   }
 }
@@ -173,13 +166,11 @@ __device__ __forceinline__ void give_vectors(const ReadWeightsFields<Real>& s, c
                                              const Real (&state)[E]) {
   Real d_k[E];
   if constexpr (kOwn) {
-#pragma unroll
-    for (int i = 0; i < E; ++i) d_k[i] = (of.d_c - of.pull) * state[i] - of.erased * rho[i];
+    CT_FOR(i, E) d_k[i] = (of.d_c - of.pull) * state[i] - of.erased * rho[i];
     if (s.k.gradient) give<T>(of.of(s.k), s.k.gradient(m), K, d_k);
   } else {
     Real d_x[E], d_y[E], d_g[E];
-#pragma unroll
-    for (int i = 0; i < E; ++i) {
+    CT_FOR(i, E) {
       d_x[i] = -of.erased * rho[i], d_y[i] = -of.pull * state[i];
       d_k[i] = of.d_c * state[i] + (s.x_is_k ? d_x[i] : Real(0)) + (s.y_is_k ? d_y[i] : Real(0));
       d_g[i] = s.decayed ? rho[i] * (state[i] - of.erased * step.x(i)) : step.decay(i) * rho[i] * state[i];
@@ -215,8 +206,7 @@ __global__ void __launch_bounds__(32 * W)
       walk<kOwn>(team, s, writes, rho, states, static_cast<Real*>(nullptr), static_cast<Real*>(nullptr));
     }
     if (trail) T::load(trail, K, made);
-#pragma unroll
-    for (int i = 0; i < E; ++i) rho[i] = 0;
+    CT_FOR(i, E) rho[i] = 0;
     Step<Real, T, kOwn> steps[kAhead];
     Real kept_states[kAhead][E], gradients[kAhead];
     const auto fetch = [&](int slot, int m) {
@@ -225,11 +215,9 @@ __global__ void __launch_bounds__(32 * W)
       if (!trail) T::load(states + static_cast<std::int64_t>(m) * K, K, kept_states[slot]);
       gradients[slot] = d_a[m];
     };
-#pragma unroll
-    for (int slot = 0; slot < kAhead; ++slot) fetch(slot, slot);
+    CT_FOR(slot, kAhead) fetch(slot, slot);
     for (int first = 0; first < writes; first += kAhead) {
-#pragma unroll
-      for (int slot = 0; slot < kAhead; ++slot) {
+      CT_FOR(slot, kAhead) {
         const int m = first + slot;
         if (m >= writes) break;
         const auto& step = steps[slot];
@@ -239,13 +227,11 @@ __global__ void __launch_bounds__(32 * W)
         Real c = 0;
         if (trail) {
           c = trail[K + m];
-#pragma unroll
-          for (int i = 0; i < E; ++i) made[i] += step.e * c * step.x(i), state[i] = made[i];
+          CT_FOR(i, E) made[i] += step.e * c * step.x(i), state[i] = made[i];
         }
         if constexpr (!kOwn) {
           if (step.decays && s.decayed && !scalar) {
-#pragma unroll
-            for (int i = 0; i < E; ++i) rho[i] *= step.decay(i);
+            CT_FOR(i, E) rho[i] *= step.decay(i);
           }
         }
         Real sums[kOwn ? 3 : 4] = {T::share(step.k, state), Real(0), T::share(rho, state)};
@@ -271,12 +257,10 @@ __global__ void __launch_bounds__(32 * W)
                                  scalar};
         if (threadIdx.x == 0) give_scalars(s, of, m, sums[1], sums[2]);
         if (scalar && s.decayed) {
-#pragma unroll
-          for (int i = 0; i < E; ++i) rho[i] *= factor;
+          CT_FOR(i, E) rho[i] *= factor;
         }
         give_vectors<T, kOwn>(s, of, m, K, step, rho, state);
-#pragma unroll
-        for (int i = 0; i < E; ++i) {
+        CT_FOR(i, E) {
           const Real rest = step.decays && !s.decayed ? step.decay(i) * rho[i] : rho[i];
           rho[i] = rest - pull * step.y(i) + d_c * step.k[i];
         }

@@ -75,8 +75,7 @@ struct ChannelParts {
   /// f(channel, first token) of this thread's leaves.
   template <class F>
   __device__ __forceinline__ static void leaves(F&& f) {
-#pragma unroll 1
-    for (int at = threadIdx.x; at < kLeaves * D; at += kThreads) {
+    CT_ROLLED(int at = threadIdx.x; at < kLeaves * D; at += kThreads) {
       f(at % D, at / D * kLeaf);
       if (kLeaves * D == kThreads) break;
     }
@@ -117,8 +116,7 @@ struct ChannelParts {
   /// e^G of the token before `from`.
   __device__ __forceinline__ float before_leaf(int c, int from) const {
     float decay = 1;
-#pragma unroll
-    for (int l = 0; l < kLeaves - 1; ++l) decay *= l < from / kLeaf ? decays[0][l * D + c] : 1;
+    CT_FOR(l, kLeaves - 1) decay *= l < from / kLeaf ? decays[0][l * D + c] : 1;
     return decay;
   }
 
@@ -129,8 +127,7 @@ struct ChannelParts {
       bool mild = true;
       leaves([&](int c, int from) {
         float decay = 1;
-#pragma unroll
-        for (int i = 0; i < kLeaf; ++i) decay *= alpha[(from + i) * D + c];
+        CT_FOR(i, kLeaf) decay *= alpha[(from + i) * D + c];
         decays[0][from / kLeaf * D + c] = decay;
         mild = mild && decay >= kMild;
       });
@@ -146,8 +143,7 @@ struct ChannelParts {
   __device__ __forceinline__ void age_directly(const float* erase) const {
     leaves([&](int c, int from) {
       float since = before_leaf(c, from), end = since;
-#pragma unroll
-      for (int l = 0; l < kLeaves; ++l) end *= l >= from / kLeaf ? decays[0][l * D + c] : 1;
+      CT_FOR(l, kLeaves) end *= l >= from / kLeaf ? decays[0][l * D + c] : 1;
       if (from == 0) all[c] = end;
 #pragma unroll 4
       for (int i = from; i < from + kLeaf; ++i) {
@@ -170,11 +166,9 @@ struct ChannelParts {
       const bool odd = leaf & 1, second = from >= kHalf;
       float own = 1, beside = 1;     // decays of this leaf and of its neighbour,
       float earlier = 1, later = 1;  // of all others
-#pragma unroll
-      for (int l = 0; l < kLeaves; ++l) {
+      CT_FOR(l, kLeaves) {
         float decay = 1;
-#pragma unroll
-        for (int i = 0; i < kLeaf; ++i) decay *= alpha[(l * kLeaf + i) * D + c];
+        CT_FOR(i, kLeaf) decay *= alpha[(l * kLeaf + i) * D + c];
         if (l == leaf) own = decay;
         if (l == (leaf ^ 1)) beside = decay;
         if (l < leaf) earlier *= decay;
@@ -253,27 +247,22 @@ struct ChannelParts {
                   kPack = D < 64 ? 2 : 4;  // channels that a lane loads at once
     constexpr int kEach = kSums < 16 ? 1 : kSums / 16, kShare = kSums < 16 ? 16 / kSums : 1;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 16, of_q = before, of_x = late;
-#pragma unroll 1
-    for (int column = __shfl_sync(kFullWarp, warp, 0); column < kHalf; column += kThreads / 32) {
+    CT_ROLLED(int column = __shfl_sync(kFullWarp, warp, 0); column < kHalf; column += kThreads / 32) {
       const int rows = kLeaf - column % kLeaf, j = column + static_cast<int>(threadIdx.x) / 16 % 2 * kHalf;
       float sums[kSums] = {};
-#pragma unroll 1
-      for (int c = lane * kPack; c < D; c += 16 * kPack) {
+      CT_ROLLED(int c = lane * kPack; c < D; c += 16 * kPack) {
         float aged[kPack], decay[kPack], of[kPack];
         load_row(k + j * kRow + c, aged);
         const Type *q_at = q + (j + of_q) * kRow + c, *x_at = x + (j + of_x) * kRow + c;
-#pragma unroll
-        for (int n = 0; n < kLeaf; ++n) {
+        CT_FOR(n, kLeaf) {
           if (n % 4 == 0 && n >= rows) break;  // a few rows too many, so that loads need not wait
           const auto add = [&](const Type* from, float& sum) {
             load_row(from + n * kRow, of);
-#pragma unroll
-            for (int i = 0; i < kPack; ++i) sum += of[i] * aged[i];
+            CT_FOR(i, kPack) sum += of[i] * aged[i];
           };
           if (n > 0) {
             load_row(alpha + (j + n) * D + c, decay);
-#pragma unroll
-            for (int i = 0; i < kPack; ++i) aged[i] *= decay[i];
+            CT_FOR(i, kPack) aged[i] *= decay[i];
           }
           add(q_at, sums[n]);
           if (kBoth) add(x_at, sums[kSums - kLeaf + n]);
@@ -281,8 +270,7 @@ struct ChannelParts {
       }
       scatter_sum<kSums, 8>(sums);
       if (lane % kShare != 0) continue;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
+      CT_FOR(i, kEach) {
         const int at = lane / kShare * kEach + i, n = at % kLeaf;
         const bool of_reads = at < kLeaf;
         const int shift = of_reads ? of_q : of_x, row = j + rows - kLeaf + (kLeaf - rows + n + shift) % kLeaf;
@@ -329,13 +317,11 @@ struct ChannelParts {
   __device__ __forceinline__ void back_keys(int c, int from, const float (&a)[kLeaf], const float* E,
                                             float outer, float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
     float until = 1;
-#pragma unroll
-    for (int i = kLeaf - 1; i >= 0; --i) {
+    CT_UNROLL(int i = kLeaf - 1; i >= 0; --i) {
       d_k[i] = E[(from + i) * D + c] * until;
       until *= a[i];
     }
-#pragma unroll
-    for (int i = 0; i < kLeaf; ++i) {
+    CT_FOR(i, kLeaf) {
       d_g[i] = outer;
       outer += d_k[i] * Raw::value(k[(from + i) * kRow + c]);
     }
@@ -360,37 +346,30 @@ struct ChannelParts {
                                             float (&d_g)[kLeaf]) const {
     const int to = from + late_;
     float since = 1, x[kLeaf], d_x[kLeaf], h = 0, start = 1;
-#pragma unroll 1
-    for (int l = 0; l < from / kLeaf; ++l) start *= decays[0][l * D + c];
+    CT_ROLLED(int l = 0; l < from / kLeaf; ++l) start *= decays[0][l * D + c];
     if (late_) Op::put1(read + from * kRow + c, x_at(from) * start);
-#pragma unroll
-    for (int n = 0; n < kLeaf; ++n) {
+    CT_FOR(n, kLeaf) {
       const bool there = n + 1 < kLeaf || !late_;
       since *= a[n];
       x[n] = there ? x_at(to + n) : 0;
       d_x[n] = there ? since * E[(to + n) * D + c] : 0;
       if (there) Op::put1(read + (to + n) * kRow + c, x[n] * since * start);
     }
-#pragma unroll
-    for (int n = kLeaf - 1; n >= 0; --n) d_g[n] += h += d_x[n] * x[n];
-#pragma unroll
-    for (int j = 0; j < kLeaf; ++j) {
+    CT_UNROLL(int n = kLeaf - 1; n >= 0; --n) d_g[n] += h += d_x[n] * x[n];
+    CT_FOR(j, kLeaf) {
       float aged[kLeaf], p[kLeaf];
       load_row(leaf + (from + j) * kLeaf, p);
       aged[j] = Raw::value(k[(from + j) * kRow + c]);
-#pragma unroll
-      for (int n = j + 1; n < kLeaf; ++n) aged[n] = aged[n - 1] * a[n];
+      CT_UNROLL(int n = j + 1; n < kLeaf; ++n) aged[n] = aged[n - 1] * a[n];
       h = 0;  // of row n: what keys at n would get from the rows from n on
-#pragma unroll
-      for (int n = kLeaf - 1; n >= j; --n) {
+      CT_UNROLL(int n = kLeaf - 1; n >= j; --n) {
         d_x[n] += p[n] * aged[n];
         h = p[n] * x[n] + (n + 1 < kLeaf ? a[n + 1 < kLeaf ? n + 1 : n] * h : 0);
         if (n > j) d_g[n] += aged[n] * h;
       }
       d_k[j] += h;
     }
-#pragma unroll
-    for (int n = 0; n < kLeaf; ++n) {
+    CT_FOR(n, kLeaf) {
       if (n + 1 < kLeaf || !late_) E[(to + n) * D + c] = d_x[n];
     }
   }
@@ -407,11 +386,9 @@ struct ChannelParts {
       struct alignas(4 * kWords) Words {
         unsigned at[kWords];
       };
-#pragma unroll
-      for (int i = 0; i < kBytes / 4; i += kWords) {
+      CT_UNROLL(int i = 0; i < kBytes / 4; i += kWords) {
         const Words words = reinterpret_cast<const Words*>(from)[i / kWords];
-#pragma unroll
-        for (int n = 0; n < kWords; ++n) {
+        CT_FOR(n, kWords) {
           if constexpr (sizeof(T) == 4) {
             x[i + n] = __uint_as_float(words.at[n]);
           } else {

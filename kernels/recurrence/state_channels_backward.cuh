@@ -256,8 +256,7 @@ struct ChannelBackward {
                       *const k_at = parts.direct_k();
     Parts::leaves([&](int c, int from) {
       float since = parts.before_leaf(c, from), of_row[kLeaf], of_own[kLeaf];
-#pragma unroll
-      for (int i = 0; i < kLeaf; ++i) {
+      CT_FOR(i, kLeaf) {
         const int at = (from + i) * D + c, place = (from + i) * kRow + c;
         const float previous = since;
         since *= parts.alpha[at];
@@ -275,23 +274,18 @@ struct ChannelBackward {
         of_own[i] = ((parts.before ? 0 : read) + (parts.late ? 0 : look)) - key;
       }
       float after = 0;
-#pragma unroll
-      for (int i = kLeaf - 1; i >= 0; --i)
+      CT_UNROLL(int i = kLeaf - 1; i >= 0; --i)
         parts.alpha[(from + i) * D + c] = after + of_own[i], after += of_row[i];
       leaf_sums[from / kLeaf * D + c] = after;
     });
     __syncthreads();
     Parts::leaves([&](int c, int from) {
       float after = 0;
-#pragma unroll
-      for (int i = 0; i < State::kDown; ++i) after += memory.through[i * D + c];
+      CT_FOR(i, State::kDown) after += memory.through[i * D + c];
       after *= parts.all[c];
-#pragma unroll
-      for (int half = 0; half < Memory::kDown; ++half) after += memory.writes[0][half * D + c];
-#pragma unroll
-      for (int l = 1; l < Parts::kLeaves; ++l) after += l > from / kLeaf ? leaf_sums[l * D + c] : 0;
-#pragma unroll
-      for (int i = 0; i < kLeaf; ++i) parts.alpha[(from + i) * D + c] += after;
+      CT_FOR(half, Memory::kDown) after += memory.writes[0][half * D + c];
+      CT_UNROLL(int l = 1; l < Parts::kLeaves; ++l) after += l > from / kLeaf ? leaf_sums[l * D + c] : 0;
+      CT_FOR(i, kLeaf) parts.alpha[(from + i) * D + c] += after;
     });
   }
 
@@ -353,13 +347,10 @@ struct ChannelBackward {
   __device__ __forceinline__ void by_channels() const {
     Parts::leaves([&](int c, int from) {
       float a[kLeaf], d_k[kLeaf], d_g[kLeaf], outer = 0;
-#pragma unroll
-      for (int i = 0; i < kLeaf; ++i) a[i] = parts.alpha[(from + i) * D + c];
-#pragma unroll
-      for (int i = 0; i < State::kDown; ++i) outer += memory.through[i * D + c];
+      CT_FOR(i, kLeaf) a[i] = parts.alpha[(from + i) * D + c];
+      CT_FOR(i, State::kDown) outer += memory.through[i * D + c];
       outer *= parts.all[c];
-#pragma unroll
-      for (int level = 0; level < Parts::kLevels; ++level) {
+      CT_FOR(level, Parts::kLevels) {
         const bool odd = from / (kLeaf << level) % 2 == 1;
         const int half = level == Parts::kTop ? !odd : from / kHalf;
         outer += (odd ? memory.writes[level] : memory.reads[level])[half * D + c];
@@ -377,8 +368,7 @@ struct ChannelBackward {
             of_q ? memory.d_q : memory.d_a, of_q ? memory.leaf_reads : memory.leaf_erases,
             of_q ? parts.before : parts.late, of_q ? parts.q_read : parts.a_read, d_k, d_g);
       }
-#pragma unroll
-      for (int i = 0; i < kLeaf; ++i) {
+      CT_FOR(i, kLeaf) {
         const int at = (from + i) * D + c;
         memory.d_k[at] = d_k[i], parts.alpha[at] = d_g[i];
       }
@@ -394,8 +384,7 @@ struct ChannelBackward {
     const auto d_looks = walk.of_erases(op.erase_read.gradient, first, valid, line, from);
     const auto d_erased = walk.of_erases(op.erase_write.gradient, first, valid, line, from);
     const auto four = [](const float* p) { return *reinterpret_cast<const float4*>(p); };
-#pragma unroll 1
-    for (int n = threadIdx.x; n < C * D / 4; n += Tile::kThreads) {
+    CT_ROLLED(int n = threadIdx.x; n < C * D / 4; n += Tile::kThreads) {
       const int row = n / (D / 4), c = n % (D / 4) * 4, at = row * D + c;
       const auto give = [&](const In<float>& field, Write mode, const auto& rows, float4 x) {
         float* const to = rows(row);
@@ -411,10 +400,8 @@ struct ChannelBackward {
         const float e = memory.erase[row];
         d_x = four(memory.d_a + at);
         const float values[4] = {d_x.x, d_x.y, d_x.z, d_x.w};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) d_erase += values[i] * Parts::Raw::value(memory.x[row * kRow + c + i]);
-#pragma unroll
-        for (int offset = D / 8; offset > 0; offset /= 2) {
+        CT_FOR(i, 4) d_erase += values[i] * Parts::Raw::value(memory.x[row * kRow + c + i]);
+        CT_UNROLL(int offset = D / 8; offset > 0; offset /= 2) {
           d_erase += __shfl_xor_sync(kFullWarp, d_erase, offset);
         }
         d_x.x *= e, d_x.y *= e, d_x.z *= e, d_x.w *= e;

@@ -69,28 +69,22 @@ __device__ __forceinline__ void add_crossing(const BackwardMemory<Tile>& memory,
                                              float (&pairs)[kEach]) {
   constexpr int C = Tile::C, kDown = Tile::Side::kDown, kAcross = Tile::Side::kAcross;
   const int lane = threadIdx.x % 32, first = lane * kEach;
-#pragma unroll
-  for (int d = 0; d < kDown; ++d) {
-#pragma unroll
-    for (int n = 0; n < kEach; ++n) pairs[n] += memory.of_pairs[(kind * kDown + d) * C + first + n];
+  CT_FOR(d, kDown) {
+    CT_FOR(n, kEach) pairs[n] += memory.of_pairs[(kind * kDown + d) * C + first + n];
   }
-#pragma unroll
-  for (int strip = 0; strip + 1 < kAcross; ++strip) {  // rows' totals from a token's on
+  CT_UNROLL(int strip = 0; strip + 1 < kAcross; ++strip) {  // rows' totals from a token's on
     float x[kEach], running = 0;
-#pragma unroll
-    for (int n = 0; n < kEach; ++n) {
+    CT_FOR(n, kEach) {
       x[n] = memory.of_rows[(kind * kAcross + strip) * C + first + n];
       running += x[n];
     }
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
+    CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
       const float other = __shfl_down_sync(kFullWarp, running, offset);
       if (lane + offset < 32) running += other;
     }
     float after = __shfl_down_sync(kFullWarp, running, 1);
     if (lane == 31) after = 0;
-#pragma unroll
-    for (int n = kEach - 1; n >= 0; --n) {
+    CT_UNROLL(int n = kEach - 1; n >= 0; --n) {
       const float from_here = after + x[n];
       if ((first + n) / (C / kAcross) > strip) pairs[n] += late ? after : from_here;
       after = from_here;
@@ -110,8 +104,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   const auto to = walk.of_tokens(op.log_decay.gradient, first, valid, 1);
   const Write mode = walk.shared(op.log_decay.write);
   float writes[kEach], reads[kEach], looks[kEach], sums[3] = {};
-#pragma unroll
-  for (int n = 0; n < kEach; ++n) {
+  CT_FOR(n, kEach) {
     const int i = lane * kEach + n;
     writes[n] = Rows::total(memory.of_write, i);
     reads[n] = Rows::total(memory.of_read, i);
@@ -120,8 +113,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   }
   // Sums of the lanes before (writes) and after (reads, looks) this one.
   float running[3] = {sums[0], sums[1], sums[2]};
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
+  CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
     const float before = __shfl_up_sync(kFullWarp, running[0], offset);
     const float read = __shfl_down_sync(kFullWarp, running[1], offset);
     const float look = __shfl_down_sync(kFullWarp, running[2], offset);
@@ -136,17 +128,14 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   add_crossing<Tile>(memory, 0, walk.before ? 1 : 0, pairs);
   if (walk.solves) add_crossing<Tile>(memory, 1, op.decayed ? 0 : 1, pairs);
   float through = 0;
-#pragma unroll
-  for (int w = 0; w < Tile::W; ++w) through += memory.parts[w];
+  CT_FOR(w, Tile::W) through += memory.parts[w];
   through *= gates.all;
   float after[kEach];
-#pragma unroll
-  for (int n = kEach - 1; n >= 0; --n) {
+  CT_UNROLL(int n = kEach - 1; n >= 0; --n) {
     after[n] = (walk.before ? read : read + reads[n]) + (op.decayed ? look + looks[n] : look);
     read += reads[n], look += looks[n];
   }
-#pragma unroll
-  for (int n = 0; n < kEach; ++n) {
+  CT_FOR(n, kEach) {
     const int i = lane * kEach + n;
     if (to.has(i)) put(mode, to.start(i), through + before + after[n] + pairs[n]);
     before += writes[n];

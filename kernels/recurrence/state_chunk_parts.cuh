@@ -159,8 +159,7 @@ struct Fetched {
     if constexpr (kMayBeNarrow<Tile, Where>) {
       narrow = rows.narrow;
       if (narrow) {
-#pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn) {
+        CT_FOR(turn, kTurns) {
           uint2 two = make_uint2(0, 0);
           if constexpr (kGuarded) {
             if (rows.has(row(turn))) two = __ldcs(narrow_at<const uint2>(rows.start(row(turn)), column()));
@@ -172,8 +171,7 @@ struct Fetched {
         return;
       }
     }
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
+    CT_FOR(turn, kTurns) {
       if constexpr (!Tile::kWhole) {
         float v[4];
         load4(rows.start(row(turn)) + column(), rows.has(row(turn)) ? columns - column() : 0, false, v);
@@ -190,12 +188,10 @@ struct Fetched {
   /// f(row, column, x) of each number.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
+    CT_FOR(turn, kTurns) {
       const float4 given = four(turn);
       const float v[4] = {given.x, given.y, given.z, given.w};
-#pragma unroll
-      for (int n = 0; n < 4; ++n) f(row(turn), column() + n, v[n]);
+      CT_FOR(n, 4) f(row(turn), column() + n, v[n]);
     }
   }
   template <class As = typename Tile::Op>
@@ -205,14 +201,12 @@ struct Fetched {
   /// Times gain(row).
   template <class As = typename Tile::Op, class Gain>
   __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line, Gain&& gain) const {
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
+    CT_FOR(turn, kTurns) {
       const bool there = row(turn) < valid;
       const float f = there ? gain(row(turn)) : 1;
       const float4 given = four(turn);
       float v[4] = {given.x, given.y, given.z, given.w};
-#pragma unroll
-      for (int n = 0; n < 4; ++n) v[n] = kGuarded || there ? f * v[n] : 0;
+      CT_FOR(n, 4) v[n] = kGuarded || there ? f * v[n] : 0;
       As::put4(to + row(turn) * line + column(), v);
     }
   }
@@ -226,8 +220,7 @@ struct Eights {
   uint4 x[kTurns];
   template <class F>
   __device__ __forceinline__ static void each(F&& f) {
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
+    CT_FOR(turn, kTurns) {
       const int i = static_cast<int>(threadIdx.x) + turn * Tile::kThreads;
       if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
     }
@@ -263,8 +256,7 @@ __device__ __forceinline__ void prefetch_rows(int turn, const Where& rows, int c
     const auto* const from = reinterpret_cast<const char*>(rows.start(row));
     bool half = false;
     if constexpr (kMayBeNarrow<Tile, Where>) half = rows.narrow;
-#pragma unroll
-    for (int at = 0; at < kBytes; at += 128) {
+    CT_UNROLL(int at = 0; at < kBytes; at += 128) {
       if (half && 2 * at >= kBytes) break;
       asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
     }
@@ -286,16 +278,13 @@ struct ChunkInverse {
     float* block = at + (2 * warp + lane / 16) * 16 * (kStride + 1);
     const int column = lane % 16;
     float x[16];
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
+    CT_FOR(i, 16) {
       float sum = i == column ? 1.0f : 0.0f;
-#pragma unroll
-      for (int j = 0; j < i; ++j) sum -= block[i * kStride + j] * x[j];
+      CT_FOR(j, i) sum -= block[i * kStride + j] * x[j];
       x[i] = sum;
     }
     __syncwarp();
-#pragma unroll
-    for (int i = 0; i < 16; ++i) block[i * kStride + column] = x[i];
+    CT_FOR(i, 16) block[i * kStride + column] = x[i];
   }
 
   /// 16 x 8 sums of A B, K deep, by one warp.
@@ -303,19 +292,15 @@ struct ChunkInverse {
   __device__ __forceinline__ static void product(float (&sums)[4], const float* a, int stride_a,
                                                  const float* b, int stride_b) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-#pragma unroll
-    for (int k = 0; k < K; k += 8) {
+    CT_UNROLL(int k = 0; k < K; k += 8) {
       unsigned x[4], x_low[4], y[2], y_low[2];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) split(a[(g + i % 2 * 8) * stride_a + k + t + i / 2 * 4], x[i], x_low[i]);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) split(b[(k + t + 4 * i) * stride_b + g], y[i], y_low[i]);
+      CT_FOR(i, 4) split(a[(g + i % 2 * 8) * stride_a + k + t + i / 2 * 4], x[i], x_low[i]);
+      CT_FOR(i, 2) split(b[(k + t + 4 * i) * stride_b + g], y[i], y_low[i]);
       float part[4] = {};
       mma_tf32(part, x_low, y[0], y[1]);
       mma_tf32(part, x, y_low[0], y_low[1]);
       mma_tf32(part, x, y[0], y[1]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[i] += part[i];
+      CT_FOR(i, 4) sums[i] += part[i];
     }
   }
 

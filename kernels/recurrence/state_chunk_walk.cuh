@@ -311,8 +311,7 @@ struct StateWalk {
   __device__ __forceinline__ Gains gains(const StateRead<float>& op, int first, int valid) const {
     Gains all;
     const auto decays = of_tokens(op.log_decay.value, first, gated() ? valid : 0, 1);
-#pragma unroll
-    for (int x = 0; x < Tile::C / 32; ++x) {
+    CT_FOR(x, Tile::C / 32) {
       const int i = static_cast<int>(threadIdx.x) % 32 * (Tile::C / 32) + x;
       all.write[x] = write_gain(op, first, valid, i);
       all.erase[x] = erase_gain(op, first, valid, i);
@@ -333,8 +332,7 @@ struct StateWalk {
     };
     const int lane = threadIdx.x % 32;
     Sum sums[kEach], before_lane = 0;
-#pragma unroll
-    for (int x = 0; x < kEach; ++x) {
+    CT_FOR(x, kEach) {
       const int i = lane * kEach + x;
       gates.write[i] = all.write[x];
       gates.erase[i] = all.erase[x];
@@ -342,28 +340,24 @@ struct StateWalk {
       sums[x] = before_lane;
     }
     if (!gated()) {
-#pragma unroll
-      for (int x = 0; x < kEach; ++x) {
+      CT_FOR(x, kEach) {
         gates.read[lane * kEach + x] = gates.look[lane * kEach + x] = gates.left[lane * kEach + x] = 1;
       }
       return;
     }
     Sum running = before_lane;
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
+    CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
       const Sum other = __shfl_up_sync(kFullWarp, running, offset);
       if (lane >= offset) running += other;
     }
     before_lane = running - before_lane;
     const Sum end = __shfl_sync(kFullWarp, running, 31);
     Sum previous = before_lane;
-#pragma unroll
-    for (int x = 0; x < kEach; ++x) {
+    CT_FOR(x, kEach) {
       const int i = lane * kEach + x;
       const Sum here = before_lane + sums[x];
       const Sum of[3] = {here, before ? previous : here, op.decayed ? here : previous};
-#pragma unroll
-      for (int kind = 0; kind < 3; ++kind) {
+      CT_FOR(kind, 3) {
         gates.high[kind][i] = static_cast<float>(of[kind]);
         if constexpr (!kQuick)
           gates.low[kind][i] = static_cast<float>(of[kind] - static_cast<double>(gates.high[kind][i]));

@@ -116,23 +116,18 @@ struct RuleBlock {
   template <class F>
   __device__ void fill(int n, Real* y, F&& f) const {
     if (n < 4 * 32 || n % 4 != 0) {
-#pragma unroll 1
-      for (int i = thread(); i < n; i += kThreads) y[i] = f(i);
+      CT_ROLLED(int i = thread(); i < n; i += kThreads) y[i] = f(i);
       sync();
       return;
     }
     constexpr int kStep = 4 * kThreads;
     int i = 4 * thread();
-#pragma unroll 1
-    for (; i + 3 * kStep < n; i += 4 * kStep) {
+    CT_ROLLED(; i + 3 * kStep < n; i += 4 * kStep) {
       decltype(f(law::Quad{})) x[4];
-#pragma unroll
-      for (int u = 0; u < 4; ++u) x[u] = f(law::Quad{i + u * kStep});
-#pragma unroll
-      for (int u = 0; u < 4; ++u) store(y + i + u * kStep, x[u]);
+      CT_FOR(u, 4) x[u] = f(law::Quad{i + u * kStep});
+      CT_FOR(u, 4) store(y + i + u * kStep, x[u]);
     }
-#pragma unroll 1
-    for (; i < n; i += kStep) store(y + i, f(law::Quad{i}));
+    CT_ROLLED(; i < n; i += kStep) store(y + i, f(law::Quad{i}));
     sync();
   }
   /// Threads stand side by side along a row: as many as its fours, up to the next power of two.
@@ -143,40 +138,31 @@ struct RuleBlock {
     static_assert(1 << kBits == kThreads);
     const int bits = bits_above(columns >> 2, 0, kBits), step = kThreads >> bits, from = thread() >> bits;
     const int wide = 1 << bits;
-#pragma unroll 1
-    for (int j = 4 * (thread() & (wide - 1)); j < columns; j += 4 * wide) {
+    CT_ROLLED(int j = 4 * (thread() & (wide - 1)); j < columns; j += 4 * wide) {
       int i = from;
-#pragma unroll 1
-      for (; i + 3 * step < rows; i += 4 * step) {
+      CT_ROLLED(; i + 3 * step < rows; i += 4 * step) {
         Four x[4];
-#pragma unroll
-        for (int u = 0; u < 4; ++u) x[u] = row(i + u * step)(law::Quad{j});
-#pragma unroll
-        for (int u = 0; u < 4; ++u) store(y + (i + u * step) * columns + j, x[u]);
+        CT_FOR(u, 4) x[u] = row(i + u * step)(law::Quad{j});
+        CT_FOR(u, 4) store(y + (i + u * step) * columns + j, x[u]);
       }
-#pragma unroll 1
-      for (; i < rows; i += step) store(y + i * columns + j, row(i)(law::Quad{j}));
+      CT_ROLLED(; i < rows; i += step) store(y + i * columns + j, row(i)(law::Quad{j}));
     }
     sync();
   }
   template <class F>
   __device__ void entries(int rows, int columns, Real* y, F&& f) const {
-#pragma unroll 1
-    for (int j = lane(); j < columns; j += 32) {
-#pragma unroll 1
-      for (int i = warp(); i < rows; i += kWarps) y[i * columns + j] = f(i, j);
+    CT_ROLLED(int j = lane(); j < columns; j += 32) {
+      CT_ROLLED(int i = warp(); i < rows; i += kWarps) y[i * columns + j] = f(i, j);
     }
     sync();
   }
   __device__ int next_position(const std::int32_t* position, int Q, int T, int from, bool up) const {
     int next = up ? T + 1 : -1;
-#pragma unroll 1
-    for (int i = lane(); i < Q; i += 32) {
+    CT_ROLLED(int i = lane(); i < Q; i += 32) {
       const int p = device::clamped(position[i], T);
       if (up ? p >= from && p < next : p <= from && p > next) next = p;
     }
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) {
+    CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
       const int other = __shfl_xor_sync(device::kFullWarp, next, offset);
       next = (up ? other < next : other > next) ? other : next;
     }
@@ -193,8 +179,7 @@ struct RuleBlock {
     high += __shfl_xor_sync(device::kFullWarp, first ? x.x[1] : x.x[3], far);
     Real sum = second ? high : low;
     sum += __shfl_xor_sync(device::kFullWarp, second ? low : high, far >> 1);
-#pragma unroll 1
-    for (int offset = far >> 2; offset >= near; offset >>= 1)
+    CT_ROLLED(int offset = far >> 2; offset >= near; offset >>= 1)
       sum += __shfl_xor_sync(device::kFullWarp, sum, offset);
     x.x[0] = sum;
     return (first ? 2 : 0) + (second ? 1 : 0);
@@ -204,24 +189,18 @@ struct RuleBlock {
   __device__ void rows(int rows, int n, Term&& term, Put&& put) const {
     const int bits = bits_above(n % 4 == 0 ? n >> 2 : n, 2, 5), wide = 1 << bits, together = 32 >> bits;
     const int at = lane() & (wide - 1);
-#pragma unroll 1
-    for (int begin = 4 * together * warp(); begin < rows; begin += 4 * together * kWarps) {
+    CT_ROLLED(int begin = 4 * together * warp(); begin < rows; begin += 4 * together * kWarps) {
       const int first = begin + (lane() >> bits);
       Four x{};
       if (n % 4 == 0 && first + 3 * together < rows) {
-#pragma unroll 1
-        for (int j = 4 * at; j < n; j += 4 * wide) {
+        CT_ROLLED(int j = 4 * at; j < n; j += 4 * wide) {
           Four terms[4];
-#pragma unroll
-          for (int u = 0; u < 4; ++u) terms[u] = term(first + u * together, law::Quad{j});
-#pragma unroll
-          for (int u = 0; u < 4; ++u) x.x[u] += added<Real>(terms[u]);
+          CT_FOR(u, 4) terms[u] = term(first + u * together, law::Quad{j});
+          CT_FOR(u, 4) x.x[u] += added<Real>(terms[u]);
         }
       } else {
-#pragma unroll 1
-        for (int j = at; j < n; j += wide) {
-#pragma unroll
-          for (int u = 0; u < 4; ++u) {
+        CT_ROLLED(int j = at; j < n; j += wide) {
+          CT_FOR(u, 4) {
             if (first + u * together < rows) x.x[u] += term(first + u * together, j);
           }
         }
@@ -235,8 +214,7 @@ struct RuleBlock {
   template <class Term, class Put>
   __device__ void columns(int columns, int n, Term&& term, Put&& put) const {
     if (columns % 4 != 0) {
-#pragma unroll 1
-      for (int i = thread(); i < columns; i += kThreads) {
+      CT_ROLLED(int i = thread(); i < columns; i += kThreads) {
         Real total = 0;
 #pragma unroll 4
         for (int j = 0; j < n; ++j) total += term(i, j);
@@ -247,22 +225,17 @@ struct RuleBlock {
     }
     const int bits = bits_above(((columns >> 2) + kWarps - 1) / kWarps, 0, 3), wide = 1 << bits;
     const int apart = 32 >> bits;
-#pragma unroll 1
-    for (int first = wide * warp(); 4 * first < columns; first += wide * kWarps) {
+    CT_ROLLED(int first = wide * warp(); 4 * first < columns; first += wide * kWarps) {
       const int i = 4 * (first + (lane() & (wide - 1)));
       Four x{};
       if (i < columns) {
         int j = lane() >> bits;
-#pragma unroll 1
-        for (; j + 3 * apart < n; j += 4 * apart) {
+        CT_ROLLED(; j + 3 * apart < n; j += 4 * apart) {
           Four terms[4];
-#pragma unroll
-          for (int u = 0; u < 4; ++u) terms[u] = term(law::Quad{i}, j + u * apart);
-#pragma unroll
-          for (int u = 0; u < 4; ++u) x = x + terms[u];
+          CT_FOR(u, 4) terms[u] = term(law::Quad{i}, j + u * apart);
+          CT_FOR(u, 4) x = x + terms[u];
         }
-#pragma unroll 1
-        for (; j < n; j += apart) x = x + term(law::Quad{i}, j);
+        CT_ROLLED(; j < n; j += apart) x = x + term(law::Quad{i}, j);
       }
       const int mine = i + scatter(x, 16, wide);
       if ((lane() & 7 & ~(wide - 1)) == 0 && i < columns) put(mine, x.x[0]);
@@ -273,21 +246,16 @@ struct RuleBlock {
   __device__ Real sum(int n, Term&& term) const {
     Real total = 0;
     if (n < 4 * 32 || n % 4 != 0) {
-#pragma unroll 1
-      for (int i = thread(); i < n; i += kThreads) total += term(i);
+      CT_ROLLED(int i = thread(); i < n; i += kThreads) total += term(i);
     } else {
       Four x{};
       int i = 4 * thread();
-#pragma unroll 1
-      for (; i + 12 * kThreads < n; i += 16 * kThreads) {
+      CT_ROLLED(; i + 12 * kThreads < n; i += 16 * kThreads) {
         Four terms[4];
-#pragma unroll
-        for (int u = 0; u < 4; ++u) terms[u] = term(law::Quad{i + 4 * u * kThreads});
-#pragma unroll
-        for (int u = 0; u < 4; ++u) x = x + terms[u];
+        CT_FOR(u, 4) terms[u] = term(law::Quad{i + 4 * u * kThreads});
+        CT_FOR(u, 4) x = x + terms[u];
       }
-#pragma unroll 1
-      for (; i < n; i += 4 * kThreads) x = x + term(law::Quad{i});
+      CT_ROLLED(; i < n; i += 4 * kThreads) x = x + term(law::Quad{i});
       total = added<Real>(x);
     }
     total = device::warp_sum(total);
@@ -295,8 +263,7 @@ struct RuleBlock {
       if (lane() == 0) sums[warp()] = total;
       __syncthreads();
       total = 0;
-#pragma unroll 1
-      for (int w = 0; w < kWarps; ++w) total += sums[w];
+      CT_ROLLED(int w = 0; w < kWarps; ++w) total += sums[w];
     }
     sync();
     return total;

@@ -70,8 +70,7 @@ void launch(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim
 /// Sum over the warp, the same bits in every lane (a butterfly adds equal pairs).
 template <class Real>
 __device__ __forceinline__ Real warp_sum(Real x) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+  CT_UNROLL(int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
   return x;
 }
 
@@ -82,8 +81,7 @@ template <int N, int kOffset = 16, int kLast = 1, class Real>
 __device__ __forceinline__ void scatter_sum(Real* x) {
   if constexpr (kOffset >= kLast && N > 1) {
     const bool upper = threadIdx.x & kOffset;
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
+    CT_FOR(i, N / 2) {
       const Real send = upper ? x[i] : x[i + N / 2], keep = upper ? x[i + N / 2] : x[i];
       x[i] = keep + __shfl_xor_sync(kFullWarp, send, kOffset);
     }
@@ -96,8 +94,7 @@ __device__ __forceinline__ void scatter_sum(Real* x) {
 
 template <class Real>
 __device__ __forceinline__ Real warp_max(Real x) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
+  CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
     const Real other = __shfl_xor_sync(kFullWarp, x, offset);
     x = other > x ? other : x;
   }
@@ -128,11 +125,9 @@ template <class Real>
 __device__ __forceinline__ void load4(const Real* p, int valid, bool aligned, Real (&v)[4]) {
   if (valid >= 4 && aligned) {
     const Four<Real> four = *reinterpret_cast<const Four<Real>*>(p);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = four.v[i];
+    CT_FOR(i, 4) v[i] = four.v[i];
   } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = i < valid ? p[i] : Real(0);
+    CT_FOR(i, 4) v[i] = i < valid ? p[i] : Real(0);
   }
 }
 
@@ -145,8 +140,7 @@ __device__ __forceinline__ int next_position(const std::int32_t* position, int Q
     const int p = position[i];
     if (p >= from && p < next) next = p;
   }
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
+  CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
     const int other = __shfl_xor_sync(kFullWarp, next, offset);
     next = other < next ? other : next;
   }

@@ -33,10 +33,8 @@ __global__ void __launch_bounds__(kEachThreads)
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kEachThreads * kAtOnce + threadIdx.x;
   if (first + (kAtOnce - 1) * kEachThreads < n) {
     Value value[kAtOnce];
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) value[k] = f(r, first + k * kEachThreads);
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) store(r, first + k * kEachThreads, value[k]);
+    CT_FOR(k, kAtOnce) value[k] = f(r, first + k * kEachThreads);
+    CT_FOR(k, kAtOnce) store(r, first + k * kEachThreads, value[k]);
   } else {
     for (std::int64_t i = first; i < n; i += kEachThreads) store(r, i, f(r, i));
   }

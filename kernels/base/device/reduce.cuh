@@ -8,8 +8,7 @@ namespace crosstalk::device {
 /// Sum of x over this lane and those before it.
 template <class Real>
 __device__ __forceinline__ Real warp_scan(Real x) {
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
+  CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
     const Real other = __shfl_up_sync(kFullWarp, x, offset);
     if (static_cast<int>(threadIdx.x) % 32 >= offset) x += other;
   }

@@ -19,43 +19,35 @@ struct Team {
   __device__ static int entry(int i) { return static_cast<int>(threadIdx.x) + i * kThreads; }
 
   __device__ static void load(const Real* p, int P, Real (&x)[E]) {
-#pragma unroll
-    for (int i = 0; i < E; ++i) x[i] = entry(i) < P ? p[entry(i)] : Real(0);
+    CT_FOR(i, E) x[i] = entry(i) < P ? p[entry(i)] : Real(0);
   }
   __device__ static void store(Real* p, int P, const Real (&x)[E]) {
-#pragma unroll
-    for (int i = 0; i < E; ++i) {
+    CT_FOR(i, E) {
       if (entry(i) < P) p[entry(i)] = x[i];
     }
   }
   /// This thread's share of x . y.
   __device__ static Real share(const Real (&x)[E], const Real (&y)[E]) {
     Real sum = 0;
-#pragma unroll
-    for (int i = 0; i < E; ++i) sum += x[i] * y[i];
+    CT_FOR(i, E) sum += x[i] * y[i];
     return sum;
   }
   /// Replaces each x[i] (i < N <= 4) by its sum over the team, the same bits in every thread.
   template <int N>
   __device__ void sum(Real (&x)[N]) {
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] += __shfl_xor_sync(kFullWarp, x[i], offset);
+    CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
+      CT_FOR(i, N) x[i] += __shfl_xor_sync(kFullWarp, x[i], offset);
     }
     if constexpr (W > 1) {  // two buffers in turn: one barrier a sum
       Real* buffer = shared + phase * 4 * W;
       phase ^= 1;
       if (threadIdx.x % 32 == 0) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) buffer[i * W + threadIdx.x / 32] = x[i];
+        CT_FOR(i, N) buffer[i * W + threadIdx.x / 32] = x[i];
       }
       __syncthreads();
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
+      CT_FOR(i, N) {
         Real total = 0;
-#pragma unroll
-        for (int w = 0; w < W; ++w) total += buffer[i * W + w];
+        CT_FOR(w, W) total += buffer[i * W + w];
         x[i] = total;
       }
     }
