@@ -87,13 +87,10 @@ struct RunningRows {
     float now[2] = {largest[0], largest[1]};
     const int first[2] = {query[0].first - j0 - c0, query[1].first - j0 - c0};
     const int last[2] = {query[0].last - j0 - c0, query[1].last - j0 - c0};
-    CT_FOR(n, kCount) {
-      CT_FOR(e, 4) {
-        const int c = n * 8 + e % 2;
-        s[n][e] =
-            c >= first[e / 2] && c < last[e / 2] ? fmaf(s[n][e], scale, bias(e / 2, c + c0)) : -INFINITY;
-        now[e / 2] = fmaxf(now[e / 2], s[n][e]);
-      }
+    CT_FOR2(n, kCount, e, 4) {
+      const int c = n * 8 + e % 2;
+      s[n][e] = c >= first[e / 2] && c < last[e / 2] ? fmaf(s[n][e], scale, bias(e / 2, c + c0)) : -INFINITY;
+      now[e / 2] = fmaxf(now[e / 2], s[n][e]);
     }
     CT_FOR(half, 2) {
       float m = now[half];
@@ -106,9 +103,7 @@ struct RunningRows {
       total[half] *= factor;
       CT_FOR(n, D / 8) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
     }
-    CT_FOR(n, kCount) {
-      CT_FOR(e, 4) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
-    }
+    CT_FOR2(n, kCount, e, 4) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
   }
   /// Adds up the totals. factor: turns sums into values read.
   __device__ __forceinline__ void finish(bool normalised, float (&factor)[2]) {
@@ -131,11 +126,9 @@ __device__ __forceinline__ void keep_row(const AttendMix<float>& op, int r, int 
 template <int kCount, class Bias>
 __device__ __forceinline__ void weigh_linear(float scale, const Query (&query)[2], int j0, const Bias& bias,
                                              float (&s)[kCount][4]) {
-  CT_FOR(n, kCount) {
-    CT_FOR(e, 4) {
-      const int c = n * 8 + 2 * (static_cast<int>(threadIdx.x) % 4) + e % 2;
-      s[n][e] = query[e / 2].sees(j0 + c) ? s[n][e] * scale * power_of_two(bias(e / 2, c)) : 0;
-    }
+  CT_FOR2(n, kCount, e, 4) {
+    const int c = n * 8 + 2 * (static_cast<int>(threadIdx.x) % 4) + e % 2;
+    s[n][e] = query[e / 2].sees(j0 + c) ? s[n][e] * scale * power_of_two(bias(e / 2, c)) : 0;
   }
 }
 /// Its weigh_back(); returns the gradient of the bias.

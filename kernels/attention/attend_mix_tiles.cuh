@@ -195,20 +195,18 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
       float a[kCount][4], d[kCount][4] = {};
       scores(xs, r0, ys, c0, a);
       if constexpr (kScores) scores(us, r0, ws, c0, d);
-      CT_FOR(n, kCount) {
-        CT_FOR(e, 4) {
-          const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
-          const SeenBy& q = kKeys ? tiles.query_at(c) : own[e / 2];
-          float bias = 0;
-          if (biased)
-            bias = kKeys ? tiles.phase_at(c) - own[e / 2].phase : own[e / 2].phase - tiles.phase_at(c);
-          const int j = kKeys ? row + e / 2 * 8 : m0 + c;
-          if (Tile::kSwizzled && op.linear) {
-            line[e / 2] += weigh_linear_back(q, j, scale, bias, a[n][e], d[n][e]);
-          } else {
-            weigh_back(q, j, scale, bias, a[n][e], d[n][e]);
-            line[e / 2] += d[n][e];
-          }
+      CT_FOR2(n, kCount, e, 4) {
+        const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
+        const SeenBy& q = kKeys ? tiles.query_at(c) : own[e / 2];
+        float bias = 0;
+        if (biased)
+          bias = kKeys ? tiles.phase_at(c) - own[e / 2].phase : own[e / 2].phase - tiles.phase_at(c);
+        const int j = kKeys ? row + e / 2 * 8 : m0 + c;
+        if (Tile::kSwizzled && op.linear) {
+          line[e / 2] += weigh_linear_back(q, j, scale, bias, a[n][e], d[n][e]);
+        } else {
+          weigh_back(q, j, scale, bias, a[n][e], d[n][e]);
+          line[e / 2] += d[n][e];
         }
       }
       if constexpr (kScores) mix(d, ys, c0, sums);

@@ -123,11 +123,9 @@ __device__ __forceinline__ void put_whole(Write, std::uint16_t* to, const float 
 template <int D>
 __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&sums)[D / 8][4]) {
   const int lane = threadIdx.x % 32;
-  CT_FOR(n, D / 8) {
-    CT_FOR(half, 2)
-      *reinterpret_cast<float2*>(shared + (n0 + lane / 4 + 8 * half) * D + n * 8 + 2 * (lane % 4)) =
-          make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
-  }
+  CT_FOR2(n, D / 8, half, 2)
+    *reinterpret_cast<float2*>(shared + (n0 + lane / 4 + 8 * half) * D + n * 8 + 2 * (lane % 4)) =
+        make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
 }
 
 /// Adds the sums of warps that share queries, in their order; stores values read, and L.
@@ -292,10 +290,8 @@ struct WholeGradient {
         float a[kCount][4], d[kCount][4];
         scores(x, ks, j0, a);
         scores(u, vs, j0, d);
-        CT_FOR(n, kCount) {
-          CT_FOR(e, 4) {
-            weigh_back(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, scale, 0, a[n][e], d[n][e]);
-          }
+        CT_FOR2(n, kCount, e, 4) {
+          weigh_back(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, scale, 0, a[n][e], d[n][e]);
         }
         mix(d, ks, j0, sums);
       }
@@ -347,11 +343,9 @@ struct WholeGradient {
         float a[kCount][4], d[kCount][4];
         scores(both ? ks : as, both ? n0 : 0, xs, i0, a);
         scores(both ? vs : bs, both ? n0 : 0, us, i0, d);
-        CT_FOR(n, kCount) {
-          CT_FOR(e, 4) {
-            const SeenBy q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
-            weigh_back(q, n0 + lane / 4 + e / 2 * 8, scale, 0, a[n][e], d[n][e]);
-          }
+        CT_FOR2(n, kCount, e, 4) {
+          const SeenBy q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
+          weigh_back(q, n0 + lane / 4 + e / 2 * 8, scale, 0, a[n][e], d[n][e]);
         }
         mix(d, xs, i0, sums);
         mix(a, us, i0, value_sums);

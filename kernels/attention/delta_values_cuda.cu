@@ -111,10 +111,8 @@ __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a
 template <int kTiles, class F>
 __device__ __forceinline__ void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  CT_FOR(low, 2) {
-    CT_FOR(n, kTiles)
-      f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
-  }
+  CT_FOR2(low, 2, n, kTiles)
+    f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
 }
 
 /// x[i] -= sum of row i of the triangle times x, over j < i, or, kBack, over j > i from the last on.

@@ -70,11 +70,9 @@ struct Piece {
   template <class F>
   __device__ __forceinline__ void each(F&& f) {
     const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kSlow, fast = thread % 32;
-    CT_FOR(m, kSlow) {
-      CT_FOR(c, kFast) {
-        if constexpr (kFirst) f(held[m][c], fast, slow + m);
-        if constexpr (!kFirst) f(held[m][c], slow + m, fast + 32 * c);
-      }
+    CT_FOR2(m, kSlow, c, kFast) {
+      if constexpr (kFirst) f(held[m][c], fast, slow + m);
+      if constexpr (!kFirst) f(held[m][c], slow + m, fast + 32 * c);
     }
   }
 };
@@ -113,15 +111,11 @@ struct Tiles {
           mma_halves(part[n], high, low, b_high, b_low);
         }
       }
-      CT_FOR(m, kRows) {
-        CT_FOR(c, kWide) sum[m][c] -= part[m / 2][m % 2 * 2 + c];
-      }
+      CT_FOR2(m, kRows, c, kWide) sum[m][c] -= part[m / 2][m % 2 * 2 + c];
     } else {
 #pragma unroll 8
       for (int k = 0; k < kTile; ++k) {
-        CT_FOR(m, kRows) {
-          CT_FOR(c, kWide) sum[m][c] -= left[row(m)][k] * right(k, column(m, c));
-        }
+        CT_FOR2(m, kRows, c, kWide) sum[m][c] -= left[row(m)][k] * right(k, column(m, c));
       }
     }
   }
@@ -213,9 +207,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   };
   const auto store = [&] { piece.each([&](Real number, int i, int c) { tiles.right(i, c) = number; }); };
   const auto own = [&](auto&& f) {
-    CT_FOR(m, kRows) {
-      CT_FOR(c, kWide) f(m, c, tiles.right(tiles.row(m), tiles.column(m, c)));
-    }
+    CT_FOR2(m, kRows, c, kWide) f(m, c, tiles.right(tiles.row(m), tiles.column(m, c)));
   };
   CT_ROLLED(int p0 = 0; p0 < T; p0 += kTile) {
     Real sum[kRows][kWide];
@@ -281,9 +273,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
           other.each([&](Real number, int c, int j) { tiles.right(c, j) = number; });
         });
     const auto each = [&](auto&& f) {  // entries of this lane
-      CT_FOR(m, kRows) {
-        CT_FOR(c, kWide) f(m, c, first + tiles.row(m), j0 + tiles.column(m, c));
-      }
+      CT_FOR2(m, kRows, c, kWide) f(m, c, first + tiles.row(m), j0 + tiles.column(m, c));
     };
     Real entry[kRows][kWide], before[kRows][kWide], of_row[kRows];
     each([&](int m, int c, int i, int j) {

@@ -1,7 +1,7 @@
 // What device code says in every file.
 // CT_HD marks functions that the CPU and the CUDA compiler both compile: the same arithmetic on both.
-// CT_FOR(i, n) is a loop over i = 0 .. n - 1 that is unrolled whole, CT_UNROLL(int i = 1; i < n; i *= 2) any other that is, and
-// CT_ROLLED(int i = 0; i < n; ++i) one that is not at all.
+// CT_FOR(i, n) is a loop over i = 0 .. n - 1 that is unrolled whole, CT_FOR2(i, n, j, m) such a loop in another,
+// CT_UNROLL(int i = 1; i < n; i *= 2) any other that is, and CT_ROLLED(int i = 0; i < n; ++i) one that is not at all.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #if defined(__CUDACC__)
@@ -9,6 +9,7 @@
 #define CT_UNROLL(...) _Pragma("unroll") for (__VA_ARGS__)
 #define CT_ROLLED(...) _Pragma("unroll 1") for (__VA_ARGS__)
 #define CT_FOR(i, ...) CT_UNROLL(int i = 0; i < (__VA_ARGS__); ++i)
+#define CT_FOR2(i, n, j, m) CT_FOR(i, n) CT_FOR(j, m)
 #else
 #define CT_HD
 #endif

@@ -49,9 +49,7 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
     CT_FOR(m, kBatch) {
       if (id[m] >= 0) load_piece(a.table[t].value.at(r) + static_cast<std::int64_t>(id[m]) * d + j[m], x[m]);
     }
-    CT_FOR(m, kBatch) {
-      CT_FOR(k, kColumns) sum[m][k] += x[m][k];
-    }
+    CT_FOR2(m, kBatch, k, kColumns) sum[m][k] += x[m][k];
   }
   CT_FOR(m, kBatch) {
     if (n[m] >= rows) continue;

@@ -50,9 +50,7 @@ __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, in
     CT_FOR(k, kDepth)
       load4(x + static_cast<std::int64_t>(at[k] < 0 ? 0 : at[k]) * d, at[k] < 0 ? 0 : d - column, aligned,
             v[k]);
-    CT_FOR(k, kDepth) {
-      CT_FOR(c, 4) sum[c] += v[k][c];
-    }
+    CT_FOR2(k, kDepth, c, 4) sum[c] += v[k][c];
   }
   CT_FOR(c, 4) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
   if constexpr (kPieces > 1) {

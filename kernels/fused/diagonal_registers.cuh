@@ -157,9 +157,7 @@ struct FadingWalk {
   /// The lane's entries of [B,(1,)H,V*K], 0 beyond it and where there is no memory, or not `any`.
   __device__ void entries(const Tensor<float>& x, float (&to)[kRows][4], bool any = true) const {
     const float* from = any && x.data ? x.at(r) + item * V * K : nullptr;
-    CT_FOR(i, kRows) {
-      CT_FOR(j, 4) to[i][j] = from && has(i, j) ? from[entry(i, j)] : 0.0f;
-    }
+    CT_FOR2(i, kRows, j, 4) to[i][j] = from && has(i, j) ? from[entry(i, j)] : 0.0f;
   }
   /// One step for all tokens, of the lane's rows.
   __device__ void steps(float (&to)[kRows]) const {
@@ -171,10 +169,8 @@ struct FadingWalk {
                               float factor = 1) const {
     if (mode == Write::none || !x.data) return;
     float* to = x.at(r) + item * V * K;
-    CT_FOR(i, kRows) {
-      CT_FOR(j, 4) {
-        if (has(i, j)) put(mode, to + entry(i, j), factor * from[i][j]);
-      }
+    CT_FOR2(i, kRows, j, 4) {
+      if (has(i, j)) put(mode, to + entry(i, j), factor * from[i][j]);
     }
   }
   /// The kept state before segment s.
@@ -291,13 +287,10 @@ struct FadingLaw {
       at.entries(at.op.log_rate.value, cos), at.entries(at.op.angle.value, sin);
       at.entries(at.op.read.value, read_re), at.entries(at.op.read_imag.value, read_im);
       at.steps(steady);
-      CT_FOR(i, kRows) {
-        CT_FOR(j, 4) {
-          const float size = expf(-steady[i] * mapped(MapKind::exp, cos[i][j])),
-                      angle = steady[i] * sin[i][j];
-          cos[i][j] = size * cosf(angle), sin[i][j] = size * sinf(angle);
-          read_re[i][j] *= 2, read_im[i][j] *= -2;
-        }
+      CT_FOR2(i, kRows, j, 4) {
+        const float size = expf(-steady[i] * mapped(MapKind::exp, cos[i][j])), angle = steady[i] * sin[i][j];
+        cos[i][j] = size * cosf(angle), sin[i][j] = size * sinf(angle);
+        read_re[i][j] *= 2, read_im[i][j] *= -2;
       }
     }
   }

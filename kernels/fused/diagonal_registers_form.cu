@@ -195,12 +195,10 @@ struct FadingBack {
     if constexpr (Tile::kComplex) {
       float rate[kRows][4], angle[kRows][4];
       at.entries(op.log_rate.value, rate), at.entries(op.angle.value, angle);
-      CT_FOR(i, kRows) {
-        CT_FOR(j, 4) {
-          rate[i][j] = -mapped(MapKind::exp, rate[i][j]);
-          d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
-          d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
-        }
+      CT_FOR2(i, kRows, j, 4) {
+        rate[i][j] = -mapped(MapKind::exp, rate[i][j]);
+        d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
+        d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
       }
       at.sum_across(d.written, [&](int n, float sum) {
         const int row = at.first + at.row + n;
@@ -212,9 +210,7 @@ struct FadingBack {
       at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
     }
     if constexpr (Tile::kRates) {
-      CT_FOR(i, kRows) {
-        CT_FOR(j, 4) d.size[i][j] *= law.rate[i][j] * law.kSlope;
-      }
+      CT_FOR2(i, kRows, j, 4) d.size[i][j] *= law.rate[i][j] * law.kSlope;
     }
     if constexpr (Tile::kRates || Tile::kComplex)
       at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);

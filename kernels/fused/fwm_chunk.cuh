@@ -255,9 +255,7 @@ struct FwmWarp {
   /// y [16 rows, tokens 8 m + 2 q, + 1] = x K^T.
   __device__ void times_keys(const float (&x)[J][2][4], const FwmKeys& keys, float (&y)[2][4]) const {
     float small[2][4] = {};
-    CT_FOR(m, 2) {
-      CT_FOR(i, 4) y[m][i] = 0;
-    }
+    CT_FOR2(m, 2, i, 4) y[m][i] = 0;
     CT_FOR(j, J) {
       const FwmFactor even(x[j][0]), odd(x[j][1]);
       CT_FOR(m, 2) {
@@ -267,9 +265,7 @@ struct FwmWarp {
         fwm_add_split(small[m], y[m], odd, high.z, high.w, low.z, low.w);
       }
     }
-    CT_FOR(m, 2) {
-      CT_FOR(i, 4) y[m][i] += small[m][i];
-    }
+    CT_FOR2(m, 2, i, 4) y[m][i] += small[m][i];
   }
   /// Columns of j of x += w K, w [16 rows, tokens].
   __device__ void add_keys(float (&x)[2][4], const FwmFactor (&w)[2], const FwmKeys& keys, int j) const {
@@ -288,12 +284,10 @@ struct FwmWarp {
   template <bool lower, bool exact = false>
   __device__ void times_matrix(const float (&x)[2][4], const float* matrix, float (&y)[2][4]) const {
     const FwmFactor factor[2] = {FwmFactor(x[0]), FwmFactor(x[1])};
-    CT_FOR(m, 2) {
-      CT_FOR(s, 2) {
-        if (lower ? s > m : s < m) continue;
-        const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
-        fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
-      }
+    CT_FOR2(m, 2, s, 2) {
+      if (lower ? s > m : s < m) continue;
+      const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
+      fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
     }
   }
   /// Rows of the state that begins at `from` [V,P], columns of j.
@@ -307,12 +301,10 @@ struct FwmWarp {
     }
   }
   __device__ void store(float* to, const float (&x)[J][2][4]) const {
-    CT_FOR(half, 2) {
-      CT_FOR(j, J) {
-        if (row(half) < V && column(j) < P)
-          *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
-              fwm_four(x[j], half);
-      }
+    CT_FOR2(half, 2, j, J) {
+      if (row(half) < V && column(j) < P)
+        *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
+            fwm_four(x[j], half);
     }
   }
   /// By one warp, lane t % 16 for token t of the chunk: gram [16][16] gets beta_i k_i.k_t in row i. Returns
@@ -334,12 +326,10 @@ struct FwmWarp {
     float squares[2] = {};
     CT_FOR(half, 2) {
       const float b = __shfl_sync(kFullWarp, token_beta, g + 8 * half);
-      CT_FOR(n, 2) {
-        CT_FOR(i, 2) {
-          const float x = large[n][2 * half + i] + small[n][2 * half + i];
-          gram[(g + 8 * half) * C + 8 * n + 2 * q + i] = b * x;
-          if (n == half && 2 * q + i == g) squares[half] = x;
-        }
+      CT_FOR2(n, 2, i, 2) {
+        const float x = large[n][2 * half + i] + small[n][2 * half + i];
+        gram[(g + 8 * half) * C + 8 * n + 2 * q + i] = b * x;
+        if (n == half && 2 * q + i == g) squares[half] = x;
       }
     }
     const int t = lane % C, from = t % 8 * 4 + t % 8 / 2;  // the lane with the diagonal of rows t % 8

@@ -147,23 +147,19 @@ struct FwmBackward {
   }
   /// Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
   __device__ __forceinline__ void errors_of(const float* error, Numbers& u) const {
-    CT_FOR(m, 2) {
-      CT_FOR(half, 2) {
-        const float2 two =
-            *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
-        u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
-      }
+    CT_FOR2(m, 2, half, 2) {
+      const float2 two =
+          *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
+      u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
     }
   }
   /// part [16 tokens, columns of j] += w x over the rows of this warp.
   __device__ __forceinline__ static void add_rows(Numbers& part, const FwmFactor (&w)[2],
                                                   const Numbers& rows) {
-    CT_FOR(half, 2) {
-      CT_FOR(h, 2) {
-        float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
-        fwm_transpose(b0, b1);
-        fwm_add(part[h], part[h], w[half], b0, b1);
-      }
+    CT_FOR2(half, 2, h, 2) {
+      float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
+      fwm_transpose(b0, b1);
+      fwm_add(part[h], part[h], w[half], b0, b1);
     }
   }
   __device__ __forceinline__ float4* part_at(int half, int j) const {
@@ -205,15 +201,11 @@ struct FwmBackward {
     const int* ids = shared.ids[chunk % 2];
     float y[2][4];
     at.times_keys(x, keys_of(chunk), y);
-    CT_FOR(m, 2) {
-      CT_FOR(i, 4) y[m][i] *= tokens[8 * m + 2 * q + i % 2].end;
-    }
+    CT_FOR2(m, 2, i, 4) y[m][i] *= tokens[8 * m + 2 * q + i % 2].end;
     at.template times_matrix<false>(y, shared.inverse[chunk % 2], Q);
-    CT_FOR(m, 2) {
-      CT_FOR(i, 4) {
-        const int token = 8 * m + 2 * q + i % 2;
-        if (ids[token] == at.row(i / 2)) shared.base[token] = Q[m][i];
-      }
+    CT_FOR2(m, 2, i, 4) {
+      const int token = 8 * m + 2 * q + i % 2;
+      if (ids[token] == at.row(i / 2)) shared.base[token] = Q[m][i];
     }
   }
   /// Squares of errors, and the parts of d_k along the errors.
@@ -243,12 +235,10 @@ struct FwmBackward {
     const int* ids = shared.ids[chunk % 2];
     const float* error = errors + chunk % 2 * 16 * width;
     float y[2][4];
-    CT_FOR(m, 2) {
-      CT_FOR(i, 4) {
-        const int token = 8 * m + 2 * q + i % 2, row = at.row(i / 2);
-        const float hot = ids[token] == row ? 1.0f : 0.0f;
-        y[m][i] = -shared.along[token] * (hot - tokens[token].of_u * error[token * width + row]);
-      }
+    CT_FOR2(m, 2, i, 4) {
+      const int token = 8 * m + 2 * q + i % 2, row = at.row(i / 2);
+      const float hot = ids[token] == row ? 1.0f : 0.0f;
+      y[m][i] = -shared.along[token] * (hot - tokens[token].of_u * error[token * width + row]);
     }
     at.template times_matrix<false>(y, shared.inverse[chunk % 2], Q);
     CT_FOR(m, 2) {
@@ -271,9 +261,7 @@ struct FwmBackward {
                              turned[1][2 * half + 1]);
       CT_FOR(m, 2) fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
     }
-    CT_FOR(m, 2) {
-      CT_FOR(i, 4) products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
-    }
+    CT_FOR2(m, 2, i, 4) products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
   }
   /// The parts of d_k along Q, and dL/dS before the chunk. S: pieces of the state that were read ahead.
   __device__ __forceinline__ void step_back(int chunk, float (&x)[J][2][4], float (&S)[kAhead][2][4],
@@ -297,9 +285,7 @@ struct FwmBackward {
       }
       add_rows(part, factor, rows);
       CT_FOR(half, 2) *part_at(half, j) = fwm_four(part, half);
-      CT_FOR(h, 2) {
-        CT_FOR(i, 4) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
-      }
+      CT_FOR2(h, 2, i, 4) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
       if (j + kAhead < J) at.load(state, j + kAhead, rows);
     }
     at.add_keys(x, Q, keys_of(chunk));

@@ -126,11 +126,9 @@ __device__ __forceinline__ void fwm_measure(const FwmWarp<J>& at, const float (&
       *reinterpret_cast<float2*>(z + at.row(half) * kFwmRow + 8 * m + 2 * q) =
           make_float2(Z[m][2 * half], Z[m][2 * half + 1]);
   }
-  CT_FOR(j, J) {
-    CT_FOR(i, 4) {
-      norm[0] += x[j][0][i] * x[j][0][i];
-      norm[1] += x[j][1][i] * x[j][1][i];
-    }
+  CT_FOR2(j, J, i, 4) {
+    norm[0] += x[j][0][i] * x[j][0][i];
+    norm[1] += x[j][1][i] * x[j][1][i];
   }
   CT_UNROLL(int offset = 4; offset < 32; offset *= 2) {
     CT_FOR(i, 4) squares[i] += __shfl_xor_sync(kFullWarp, squares[i], offset);
@@ -148,26 +146,22 @@ __device__ __forceinline__ void fwm_errors(const FwmWarp<J>& at, const FwmForwar
                                            float* kept, int stride, float (&Z)[2][4]) {
   const int q = at.q;
   float hot[2][4];
-  CT_FOR(s, 2) {
-    CT_FOR(i, 2) {
-      const int token = 8 * s + 2 * q + i, id = shared.current[token];
-      const float scale = shared.of_z[token];
-      CT_FOR(half, 2) {
-        hot[s][2 * half + i] = id == at.row(half) ? 1.0f : 0.0f;
-        Z[s][2 * half + i] *= scale;
-      }
+  CT_FOR2(s, 2, i, 2) {
+    const int token = 8 * s + 2 * q + i, id = shared.current[token];
+    const float scale = shared.of_z[token];
+    CT_FOR(half, 2) {
+      hot[s][2 * half + i] = id == at.row(half) ? 1.0f : 0.0f;
+      Z[s][2 * half + i] *= scale;
     }
   }
   at.template times_matrix<true, true>(hot, shared.values, Z);  // the errors u
-  CT_FOR(s, 2) {
-    CT_FOR(i, 2) {
-      const int token = 8 * s + 2 * q + i, t = at.first(chunk) + token;
-      const float scale = shared.of_u[token];
-      CT_FOR(half, 2) {
-        if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
-          kept[static_cast<std::int64_t>(t) * stride + at.row(half)] = Z[s][2 * half + i];
-        Z[s][2 * half + i] *= scale;
-      }
+  CT_FOR2(s, 2, i, 2) {
+    const int token = 8 * s + 2 * q + i, t = at.first(chunk) + token;
+    const float scale = shared.of_u[token];
+    CT_FOR(half, 2) {
+      if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
+        kept[static_cast<std::int64_t>(t) * stride + at.row(half)] = Z[s][2 * half + i];
+      Z[s][2 * half + i] *= scale;
     }
   }
 }
@@ -253,9 +247,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
     __syncthreads();  // it has ended
     fwm_errors(at, shared, chunk, kept, stride, Z);
     const float gamma = shared.gamma;
-    CT_FOR(j, J) {
-      CT_FOR(i, 4) x[j][0][i] *= gamma, x[j][1][i] *= gamma;
-    }
+    CT_FOR2(j, J, i, 4) x[j][0][i] *= gamma, x[j][1][i] *= gamma;
     at.add_keys(x, Z, now);
   }
   fwm_read_state(at, a.q.value.at(r) + static_cast<std::int64_t>(b) * P,

@@ -105,13 +105,11 @@ __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* we
   for (int group = warp; group < all; group += kBatchesWarps) {
     const int d = group / groups * 16 + g, n = group % groups * (16 * kAhead);
     Four<float> before[kAhead][2];
-    CT_FOR(c, kAhead) {
-      CT_FOR(low, 2) {
-        const int column = n + 16 * c + 4 * t, at = (d + 8 * low) * N + column;
-        const bool there = d + 8 * low < D && column < N;
-        const Four<float> a = four_or_none(there, to.a + at), b = four_or_none(there && to.b, to.b + at);
-        CT_FOR(e, 4) before[c][low].v[e] = to.by_a * a.v[e] + to.by_b * b.v[e];
-      }
+    CT_FOR2(c, kAhead, low, 2) {
+      const int column = n + 16 * c + 4 * t, at = (d + 8 * low) * N + column;
+      const bool there = d + 8 * low < D && column < N;
+      const Four<float> a = four_or_none(there, to.a + at), b = four_or_none(there && to.b, to.b + at);
+      CT_FOR(e, 4) before[c][low].v[e] = to.by_a * a.v[e] + to.by_b * b.v[e];
     }
     const auto factor = [&](int token, int row) {
       return token < rows && row < D ? x[token * D + row] * (weight ? weight[token] : 1.0f) : 0.0f;

@@ -34,9 +34,7 @@ using RowOperands = unsigned[4][4];
 __device__ __forceinline__ int row_column(int n) { return 8 * n + static_cast<int>(threadIdx.x) % 4 * 2; }
 
 __device__ __forceinline__ void pack(const RowSums& x, RowOperands& y) {
-  CT_FOR(k, 4) {
-    CT_FOR(i, 4) y[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
-  }
+  CT_FOR2(k, 4, i, 4) y[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 __device__ __forceinline__ float unpacked(const RowOperands& x, int n, int i) {
   const unsigned pair = x[n / 2][n % 2 * 2 + i / 2];
@@ -61,11 +59,9 @@ __device__ __forceinline__ void add_product(RowSums& sums, const RowOperands& x,
 /// A warp's rows into a tile of all warps.
 __device__ __forceinline__ void put_rows(const RowOperands& x, std::uint16_t* tile) {
   const int row = static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
-  CT_FOR(k, 4) {
-    CT_FOR(i, 4)
-      *reinterpret_cast<unsigned*>(tile + (row + i % 2 * 8) * kWeightLine + row_column(2 * k + i / 2)) =
-          x[k][i];
-  }
+  CT_FOR2(k, 4, i, 4)
+    *reinterpret_cast<unsigned*>(tile + (row + i % 2 * 8) * kWeightLine + row_column(2 * k + i / 2)) =
+        x[k][i];
 }
 
 /// This lane's two queries of a group: which, and how many tokens they see.
@@ -238,9 +234,7 @@ struct WeightBlock {
 
   /// u and b of a warp's rows, whose r is given.
   __device__ __forceinline__ void erased(const RowOperands& r, const int (&last)[2], RowSums& u, RowSums& b) {
-    CT_FOR(n, 8) {
-      CT_FOR(i, 4) u[n][i] = b[n][i] = 0;
-    }
+    CT_FOR2(n, 8, i, 4) u[n][i] = b[n][i] = 0;
     add_product<false>(u, r, y());
     fade_rows(u, last);
     RowOperands operands;
@@ -252,11 +246,9 @@ struct WeightBlock {
 /// f(row of two, n, entry, column) of a lane's numbers of columns below `columns`.
 template <class F>
 __device__ __forceinline__ void each_of_rows(int columns, F&& f) {
-  CT_FOR(h, 2) {
-    CT_FOR(n, 8) {
-      CT_FOR(i, 2) {
-        if (row_column(n) + i < columns) f(h, n, 2 * h + i, row_column(n) + i);
-      }
+  CT_FOR2(h, 2, n, 8) {
+    CT_FOR(i, 2) {
+      if (row_column(n) + i < columns) f(h, n, 2 * h + i, row_column(n) + i);
     }
   }
 }

@@ -32,12 +32,10 @@ struct WeightsBackward {
 /// Sums of a warp's columns over its lanes, into sums[warp][column].
 __device__ __forceinline__ void column_totals(float (&x)[8][2], float* sums) {
   const int lane = threadIdx.x % 32;
-  CT_FOR(n, 8) {
-    CT_FOR(i, 2) {
-      CT_UNROLL(int offset = 4; offset < 32; offset *= 2)
-        x[n][i] += __shfl_xor_sync(kFullWarp, x[n][i], offset);
-      if (lane < 4) sums[static_cast<int>(threadIdx.x) / 32 * kWeightTile + row_column(n) + i] = x[n][i];
-    }
+  CT_FOR2(n, 8, i, 2) {
+    CT_UNROLL(int offset = 4; offset < 32; offset *= 2)
+      x[n][i] += __shfl_xor_sync(kFullWarp, x[n][i], offset);
+    if (lane < 4) sums[static_cast<int>(threadIdx.x) / 32 * kWeightTile + row_column(n) + i] = x[n][i];
   }
 }
 

@@ -99,10 +99,8 @@ struct RidgeTeam {
     CT_FOR(i, N) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
   }
   __device__ __forceinline__ void read(const float* from, Matrix& to) const {
-    CT_FOR(i, N) {
-      CT_FOR(c, kWide)  // symmetric: neighbours in memory are neighbours among lanes
-        to[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
-    }
+    CT_FOR2(i, N, c, kWide)  // symmetric: neighbours in memory are neighbours among lanes
+      to[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
   }
   __device__ static void meet() { S == 1 ? __syncwarp() : __syncthreads(); }
   __device__ __forceinline__ void show(const Vector& x, bool is_read = false) const {
@@ -115,9 +113,7 @@ struct RidgeTeam {
   __device__ __forceinline__ void each(F&& f) const {
     CT_UNROLL(int c = 0; c < kWide; c += 4) {
       const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
-      CT_FOR(j, 4) {
-        CT_FOR(i, N) f(i, c + j, d.v[j]);
-      }
+      CT_FOR2(j, 4, i, N) f(i, c + j, d.v[j]);
     }
   }
   __device__ __forceinline__ float dot(const Vector& x, const Vector& y) {

@@ -65,9 +65,7 @@ struct RowTeam {
   }
   template <class F>
   static __device__ __forceinline__ void each(F&& f) {
-    CT_FOR(h, kGroups) {
-      CT_FOR(k, 4) f(h, k);
-    }
+    CT_FOR2(h, kGroups, k, 4) f(h, k);
   }
   static __device__ __forceinline__ void clear(Quads& x) {
     each([&](int h, int k) { x[h][k] = 0; });
@@ -197,12 +195,10 @@ struct Ring {
   /// j-th before it.
   template <class Take>
   __device__ __forceinline__ void each(Take&& take) const {
-    CT_FOR(h, Team::kGroups) {
-      CT_FOR(half, 2) {
-        Real f[kNu + 4];
-        CT_FOR(i, kNu + 4) f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
-        CT_FOR(k, 4) take(h, half, k, f + kNu + k);
-      }
+    CT_FOR2(h, Team::kGroups, half, 2) {
+      Real f[kNu + 4];
+      CT_FOR(i, kNu + 4) f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
+      CT_FOR(k, 4) take(h, half, k, f + kNu + k);
     }
   }
 };
@@ -246,9 +242,7 @@ struct QueryRow {
 
   template <class F>
   static __device__ __forceinline__ void each(F&& f) {
-    CT_FOR(j, kRolls) {
-      CT_FOR(half, kHalves) f(j, half);
-    }
+    CT_FOR2(j, kRolls, half, kHalves) f(j, half);
   }
   __device__ __forceinline__ void clear() {
     each([&](int j, int half) { Team::clear(v[j][half]); });

@@ -82,10 +82,8 @@ struct JoinedTile {
   }
   /// Zeroes the numbers outside the matrix.
   __device__ static void clear(int width, int n0, int N, Numbers& x) {
-    CT_FOR(i, kTurns) {
-      CT_FOR(e, 4) {
-        if (n0 + row(i) >= N || column() + e >= width) x[i].v[e] = 0;
-      }
+    CT_FOR2(i, kTurns, e, 4) {
+      if (n0 + row(i) >= N || column() + e >= width) x[i].v[e] = 0;
     }
   }
   __device__ static void keep(const Numbers& x, std::uint16_t* to) {

@@ -33,16 +33,14 @@ template <int kHigh, int kWide>
 __device__ __forceinline__ void put_weights(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
                                             int o0, int c0, const float (&sums)[kHigh][kWide][4]) {
   const int lane = threadIdx.x % 32;
-  CT_FOR(m, kHigh) {
-    CT_FOR(half, 2) {
-      const int o = o0 + m * 16 + lane / 4 + 8 * half;
-      if (o >= slab.width) continue;
-      float* to = out + s.weight_at[slab.output] + (slab.first + o) * s.inputs;
-      CT_FOR(n, kWide) {
-        const int c = c0 + n * 8 + 2 * (lane % 4);
-        if (c < s.inputs)
-          *reinterpret_cast<float2*>(to + c) = make_float2(sums[m][n][2 * half], sums[m][n][2 * half + 1]);
-      }
+  CT_FOR2(m, kHigh, half, 2) {
+    const int o = o0 + m * 16 + lane / 4 + 8 * half;
+    if (o >= slab.width) continue;
+    float* to = out + s.weight_at[slab.output] + (slab.first + o) * s.inputs;
+    CT_FOR(n, kWide) {
+      const int c = c0 + n * 8 + 2 * (lane % 4);
+      if (c < s.inputs)
+        *reinterpret_cast<float2*>(to + c) = make_float2(sums[m][n][2 * half], sums[m][n][2 * half + 1]);
     }
   }
 }
@@ -181,9 +179,7 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
         typename Y::Numbers now;
         Y::collect(from, y_is_bf16, now);
         Y::clear(slab.width, n0, N, now);
-        CT_FOR(i, Y::kTurns) {
-          CT_FOR(e, 4) side[e] += now[i].v[e];
-        }
+        CT_FOR2(i, Y::kTurns, e, 4) side[e] += now[i].v[e];
         Y::keep(now, ys);
       }
       {

@@ -139,9 +139,7 @@ struct WideRaw {
     valid == kWideBlock ? copy(kFours, kWideBlock) : copy(kFours, valid);
   }
   __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
-    CT_FOR(i, Part::kTurns) {
-      CT_FOR(e, 8) side[e] += tile[place(Part::row(i), Part::column() + e)];
-    }
+    CT_FOR2(i, Part::kTurns, e, 8) side[e] += tile[place(Part::row(i), Part::column() + e)];
   }
   /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
   __device__ static __forceinline__ void read(unsigned (&a)[4], const float* tile, int k, int r0) {
@@ -316,11 +314,9 @@ struct WideMap {
       if (2 * pair + h >= s.count || !a.b[of.x].value) continue;
       const float* const b = a.b[of.x].value.at(r);
       const int width = a.w[of.x].value.dim(0);
-      CT_FOR(n, 8) {
-        CT_FOR(e, 2) {
-          const int o = of.y + n * 8 + 2 * (lane % 4) + e;
-          sums[8 * h + n][e] = sums[8 * h + n][2 + e] = o < width ? b[o] : 0;
-        }
+      CT_FOR2(n, 8, e, 2) {
+        const int o = of.y + n * 8 + 2 * (lane % 4) + e;
+        sums[8 * h + n][e] = sums[8 * h + n][2 + e] = o < width ? b[o] : 0;
       }
     }
   }
@@ -381,12 +377,10 @@ struct WideMap {
                                             Sides& side) const {  // all: [warp][block][64 columns]
     __syncthreads();                                              // tiles are read
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    CT_FOR(h, 2) {
-      CT_FOR(e, 8) {
-        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
-        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
-        if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
-      }
+    CT_FOR2(h, 2, e, 8) {
+      side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
+      side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
+      if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
     }
     __syncthreads();
     const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;

@@ -41,9 +41,7 @@ struct SwigluBlocks {
 
 /// Sums as operands of the next product: their columns are what it sums over.
 __device__ __forceinline__ void operands_of(const float (&x)[8][4], unsigned (&a)[4][4]) {
-  CT_FOR(k, 4) {
-    CT_FOR(i, 4) a[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
-  }
+  CT_FOR2(k, 4, i, 4) a[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 
 /// Weights of 64 units of one of the maps, which blockIdx.x counts, as operands in their block.
@@ -139,9 +137,7 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
       [&](int, int, const std::uint16_t* w) {
         float g[8][4] = {}, u[8][4] = {};
         gate_and_up<W>(rows, w, g, u);
-        CT_FOR(n, 8) {
-          CT_FOR(e, 4) g[n][e] = __fdividef(g[n][e], 1 + __expf(-g[n][e])) * u[n][e];
-        }
+        CT_FOR2(n, 8, e, 4) g[n][e] = __fdividef(g[n][e], 1 + __expf(-g[n][e])) * u[n][e];
         unsigned h[4][4];
         operands_of(g, h);
         wgmma_begin_with(y);
@@ -189,14 +185,12 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
           CT_FOR(k, W / 16) multiply_block<false>(d, rows[k], w + 2 * Blocks::kBlock, 16 * k);
           wgmma_end(d);
         }
-        CT_FOR(n, 8) {
-          CT_FOR(e, 4) {
-            const float x = g[n][e], v = u[n][e], d_h = d[n][e], s = __fdividef(1, 1 + __expf(-x)),
-                        open = x * s;
-            d[n][e] = open * v;                         // h
-            g[n][e] = d_h * v * s * (1 + x * (1 - s));  // d_g
-            u[n][e] = d_h * open;                       // d_u
-          }
+        CT_FOR2(n, 8, e, 4) {
+          const float x = g[n][e], v = u[n][e], d_h = d[n][e], s = __fdividef(1, 1 + __expf(-x)),
+                      open = x * s;
+          d[n][e] = open * v;                         // h
+          g[n][e] = d_h * v * s * (1 + x * (1 - s));  // d_g
+          u[n][e] = d_h * open;                       // d_u
         }
         const int at = slab * kWgmmaRows;
         store_rows(Write::overwrite, a.h.value.at(r), true, H, at, n0 + r0, N, d);

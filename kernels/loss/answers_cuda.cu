@@ -78,16 +78,12 @@ __global__ void __launch_bounds__(kThreads)
       CT_FOR(k, kDepth) {
         Real left[4], right[4];
         CT_FOR(i, 4) left[i] = x[k][4 * warp + i], right[i] = w[k][4 * lane + i];
-        CT_FOR(i, 4) {
-          CT_FOR(j, 4) sum[i][j] += left[i] * right[j];
-        }
+        CT_FOR2(i, 4, j, 4) sum[i][j] += left[i] * right[j];
       }
     }
-    CT_FOR(i, 4) {
-      CT_FOR(j, 4) {
-        const int v = begin + 4 * lane + j;
-        if (v < V) best[i].take(sum[i][j], v);
-      }
+    CT_FOR2(i, 4, j, 4) {
+      const int v = begin + 4 * lane + j;
+      if (v < V) best[i].take(sum[i][j], v);
     }
   }
   CT_FOR(i, 4) {

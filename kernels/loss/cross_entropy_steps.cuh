@@ -331,12 +331,8 @@ struct EntropyProducts {
   /// Numbers that products take are made before those begin.
   __device__ __forceinline__ void hold() {
     if constexpr (kMix) {
-      CT_FOR(j, kEntropyStep / 16) {
-        CT_FOR(e, 4) asm volatile("" : "+r"(weights[j][e]));
-      }
-      CT_FOR(n, D / 8) {
-        CT_FOR(e, 4) asm volatile("" : "+f"(sums[n][e]));
-      }
+      CT_FOR2(j, kEntropyStep / 16, e, 4) asm volatile("" : "+r"(weights[j][e]));
+      CT_FOR2(n, D / 8, e, 4) asm volatile("" : "+f"(sums[n][e]));
     }
   }
 };

@@ -46,21 +46,17 @@ struct EntropyRows {
     // Few steps have somebody's target, and one the end of the vocabulary.
     if ((step + 1) * kEntropyStep > words || has(0) || has(1)) {
       const int v0 = step * kEntropyStep + 2 * (static_cast<int>(threadIdx.x) % 4);
-      CT_FOR(n, kEntropyCount) {
-        CT_FOR(e, 4) {
-          const int v = v0 + n * 8 + e % 2;
-          if (v >= words) y[n][e] = -INFINITY;
-          if (v == target[e / 2]) {
-            of[e / 2].right = y[n][e];
-          } else {
-            most[e / 2] = fmaxf(most[e / 2], y[n][e]);
-          }
+      CT_FOR2(n, kEntropyCount, e, 4) {
+        const int v = v0 + n * 8 + e % 2;
+        if (v >= words) y[n][e] = -INFINITY;
+        if (v == target[e / 2]) {
+          of[e / 2].right = y[n][e];
+        } else {
+          most[e / 2] = fmaxf(most[e / 2], y[n][e]);
         }
       }
     } else {
-      CT_FOR(n, kEntropyCount) {
-        CT_FOR(e, 4) most[e / 2] = fmaxf(most[e / 2], y[n][e]);
-      }
+      CT_FOR2(n, kEntropyCount, e, 4) most[e / 2] = fmaxf(most[e / 2], y[n][e]);
     }
   }
   /// Raises the bases where logits rise well above them, by all lanes of a warp: true if sums so far are to be scaled.
@@ -143,9 +139,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
     steps.release_before();
     if constexpr (kMix) {
       if (rises) {
-        CT_FOR(n, D / 8) {
-          CT_FOR(e, 4) products.sums[n][e] *= scale[e / 2];
-        }
+        CT_FOR2(n, D / 8, e, 4) products.sums[n][e] *= scale[e / 2];
       }
       products.weigh(now);
     }
@@ -228,15 +222,12 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
     steps.look_ahead();
     const float2* const of = steps.pairs();
     const auto is_near = [&](int n) { return static_cast<unsigned>(__float_as_int(of[n].y) - first) < 16; };
-    CT_FOR(n, kEntropyCount) {
-      CT_FOR(e, 4) y[n][e] = power_of_two(fmaf(y[n][e], kLog2E, -of[n * 8 + column + e % 2].x));
-    }
+    CT_FOR2(n, kEntropyCount, e, 4)
+      y[n][e] = power_of_two(fmaf(y[n][e], kLog2E, -of[n * 8 + column + e % 2].x));
     // Few steps have a target among the warp's rows.
     if (__any_sync(kFullWarp, is_near(lane) || is_near(lane + 32))) {
-      CT_FOR(n, kEntropyCount) {
-        CT_FOR(e, 4) {
-          if (row + e / 2 * 8 == __float_as_int(of[n * 8 + column + e % 2].y)) y[n][e] -= share;
-        }
+      CT_FOR2(n, kEntropyCount, e, 4) {
+        if (row + e / 2 * 8 == __float_as_int(of[n * 8 + column + e % 2].y)) y[n][e] -= share;
       }
     }
     products.settle();

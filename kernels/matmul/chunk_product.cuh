@@ -48,10 +48,8 @@ struct ChunkSums {
 
   __device__ __forceinline__ ChunkSums() { clear(); }
   __device__ __forceinline__ void clear() {
-    CT_FOR(m, MT) {
-      CT_FOR(n, NT) {
-        CT_FOR(i, 4) at[m][n][i] = 0;
-      }
+    CT_FOR2(m, MT, n, NT) {
+      CT_FOR(i, 4) at[m][n][i] = 0;
     }
   }
   __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
@@ -62,20 +60,16 @@ struct ChunkSums {
   template <class F>
   __device__ __forceinline__ void pairs(F&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-    CT_FOR(m, MT) {
-      CT_FOR(h, 2) {
-        CT_FOR(n, NT) {
-          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
-        }
+    CT_FOR2(m, MT, h, 2) {
+      CT_FOR(n, NT) {
+        f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
       }
     }
   }
   template <class F>
   __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
-    CT_FOR(m, MT) {
-      CT_FOR(n, NT) {
-        CT_FOR(i, 4) f(at[m][n][i], other.at[m][n][i]);
-      }
+    CT_FOR2(m, MT, n, NT) {
+      CT_FOR(i, 4) f(at[m][n][i], other.at[m][n][i]);
     }
   }
   __device__ __forceinline__ void subtract(const ChunkSums& other) {
@@ -174,16 +168,14 @@ struct ChunkSums {
   template <class F>
   __device__ __forceinline__ void row_sums(float* sums, F&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-    CT_FOR(m, MT) {
-      CT_FOR(h, 2) {
-        float sum = 0;
-        CT_FOR(n, NT) {
-          sum += f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
-        }
-        sum += __shfl_xor_sync(kFullWarp, sum, 1);
-        sum += __shfl_xor_sync(kFullWarp, sum, 2);
-        if (lane % 4 == 0) sums[warp() % kAcross * M + row + 16 * m + 8 * h] = sum;
+    CT_FOR2(m, MT, h, 2) {
+      float sum = 0;
+      CT_FOR(n, NT) {
+        sum += f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
       }
+      sum += __shfl_xor_sync(kFullWarp, sum, 1);
+      sum += __shfl_xor_sync(kFullWarp, sum, 2);
+      if (lane % 4 == 0) sums[warp() % kAcross * M + row + 16 * m + 8 * h] = sum;
     }
   }
   /// sums[tile down][column], `stride` apart: f(row, column, x, y, two sums) adds to a column's.
@@ -192,10 +184,8 @@ struct ChunkSums {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
     CT_FOR(n, NT) {
       float two[2] = {};
-      CT_FOR(m, MT) {
-        CT_FOR(h, 2) {
-          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
-        }
+      CT_FOR2(m, MT, h, 2) {
+        f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
       }
       CT_UNROLL(int offset = 4; offset < 32; offset *= 2) {
         two[0] += __shfl_xor_sync(kFullWarp, two[0], offset);
@@ -216,25 +206,23 @@ struct ChunkSums {
     static_assert(M == N);
     const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4, column = first_column() + 2 * q;
     float sums[2 * NT] = {};
-    CT_FOR(m, MT) {
-      CT_FOR(h, 2) {
-        const int row = first_row() + g + 16 * m + 8 * h;
-        float before = 0;  // in the tiles before
-        CT_FOR(n, NT) {
-          const float first = at[m][n][2 * h];
-          float upto = first + at[m][n][2 * h + 1];
-          CT_UNROLL(int offset = 1; offset < 4; offset *= 2) {
-            const float other = __shfl_up_sync(kFullWarp, upto, offset, 4);
-            if (q >= offset) upto += other;
-          }
-          const float left = __shfl_up_sync(kFullWarp, upto, 1, 4), here = q > 0 ? before + left : before;
-          const int t = column + 8 * n;
-          sums[2 * n] += row >= t + late ? here : 0;
-          sums[2 * n + 1] += row >= t + 1 + late ? here + first : 0;
-          before += __shfl_sync(kFullWarp, upto, 3, 4);
+    CT_FOR2(m, MT, h, 2) {
+      const int row = first_row() + g + 16 * m + 8 * h;
+      float before = 0;  // in the tiles before
+      CT_FOR(n, NT) {
+        const float first = at[m][n][2 * h];
+        float upto = first + at[m][n][2 * h + 1];
+        CT_UNROLL(int offset = 1; offset < 4; offset *= 2) {
+          const float other = __shfl_up_sync(kFullWarp, upto, offset, 4);
+          if (q >= offset) upto += other;
         }
-        if (q == 0) rows[warp() % kAcross * M + row] = before;
+        const float left = __shfl_up_sync(kFullWarp, upto, 1, 4), here = q > 0 ? before + left : before;
+        const int t = column + 8 * n;
+        sums[2 * n] += row >= t + late ? here : 0;
+        sums[2 * n + 1] += row >= t + 1 + late ? here + first : 0;
+        before += __shfl_sync(kFullWarp, upto, 3, 4);
       }
+      if (q == 0) rows[warp() % kAcross * M + row] = before;
     }
     scatter_sum<2 * NT, 16, 4>(sums);
     constexpr int kEach = NT >= 4 ? NT / 4 : 1, kSame = NT >= 4 ? 1 : 4 / NT;
@@ -299,13 +287,11 @@ struct ChunkSums {
       CT_UNROLL(int k1 = 0; k1 < 16; k1 += 8) {
         const int k = k0 + k1 + t;
         unsigned x[MT][4], x_low[MT][4];
-        CT_FOR(m, MT) {
-          CT_FOR(i, 4) {
-            const int row = m0 + 16 * m + 8 * (i % 2), column = k + i / 2 * 4;
-            const float v = kTurnedA ? a.get(column, row) : a.get(row, column);
-            x[m][i] = __float_as_uint(v);
-            if (kFull) split(v, x[m][i], x_low[m][i]);
-          }
+        CT_FOR2(m, MT, i, 4) {
+          const int row = m0 + 16 * m + 8 * (i % 2), column = k + i / 2 * 4;
+          const float v = kTurnedA ? a.get(column, row) : a.get(row, column);
+          x[m][i] = __float_as_uint(v);
+          if (kFull) split(v, x[m][i], x_low[m][i]);
         }
         CT_FOR(n, NT) {
           unsigned y[2], y_low[2];
@@ -327,10 +313,8 @@ struct ChunkSums {
         }
       }
       if (kFull) {
-        CT_FOR(m, MT) {
-          CT_FOR(n, NT) {
-            CT_FOR(i, 4) at[m][n][i] += part[m][n][i];
-          }
+        CT_FOR2(m, MT, n, NT) {
+          CT_FOR(i, 4) at[m][n][i] += part[m][n][i];
         }
       }
     }

@@ -63,9 +63,7 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
     CT_FOR(kk, TK) {
       const Four<Real> x = *reinterpret_cast<const Four<Real>*>(a + kk * LM);
       const Four<Real> y = *reinterpret_cast<const Four<Real>*>(b + kk * LN);
-      CT_FOR(i, 4) {
-        CT_FOR(j, 4) sums[i][j] += x.v[i] * y.v[j];
-      }
+      CT_FOR2(i, 4, j, 4) sums[i][j] += x.v[i] * y.v[j];
     }
     if (more) keep(buffer ^ 1);
     __syncthreads();

@@ -216,9 +216,7 @@ class TensorProduct {
     __syncthreads();
     CT_FOR(i, 4) {
       float* row = shared_ + group_ * Tile::kSums + (row_ + A::position(i, g_)) * Tile::kSumsLd + column_;
-      CT_FOR(n, 4) {
-        CT_FOR(x, 2) row[B::position(n, 2 * t_ + x)] = sum(i, n, x);
-      }
+      CT_FOR2(n, 4, x, 2) row[B::position(n, 2 * t_ + x)] = sum(i, n, x);
     }
   }
 };

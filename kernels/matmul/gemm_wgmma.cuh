@@ -76,9 +76,7 @@ template <int kLeft, int kCount>
 __device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
-  CT_FOR(n, kCount) {
-    CT_FOR(e, 4) asm volatile("" : "+f"(d[n][e])::"memory");
-  }
+  CT_FOR2(n, kCount, e, 4) asm volatile("" : "+f"(d[n][e])::"memory");
 #endif
 }
 /// Waits for the products that were queued.
@@ -170,12 +168,10 @@ class WideProduct {
       read_a(raw, a, wants_side, out.side);
       put_b(raw + T::TM * T::TK, halves);
       unsigned high[4][4], low[4][4];
-      CT_FOR(i, 4) {
-        CT_FOR(x, 4) {
-          operand_of<kPrecision>(a[x % 2][2 * i + x / 2], high[i][x], low[i][x]);
-          asm volatile("" : "+r"(high[i][x]));  // made before wgmma begins
-          if constexpr (kHalves) asm volatile("" : "+r"(low[i][x]));
-        }
+      CT_FOR2(i, 4, x, 4) {
+        operand_of<kPrecision>(a[x % 2][2 * i + x / 2], high[i][x], low[i][x]);
+        asm volatile("" : "+r"(high[i][x]));  // made before wgmma begins
+        if constexpr (kHalves) asm volatile("" : "+r"(low[i][x]));
       }
       fence_async();
       __syncthreads();

@@ -176,9 +176,7 @@ template <class Tile, int kCount>
 __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int n0, float (&c)[kCount][4]) {
   constexpr int kStep = Tile::kStep;
   const int lane = threadIdx.x % 32;
-  CT_FOR(n, kCount) {
-    CT_FOR(e, 4) c[n][e] = 0;
-  }
+  CT_FOR2(n, kCount, e, 4) c[n][e] = 0;
   if constexpr (Tile::kWgmma) {
     wgmma_begin_with(c);
     CT_UNROLL(int k = 0; k < Tile::kD; k += 16)
@@ -206,9 +204,7 @@ __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int
         CT_FOR(n, kCount)
           multiply_add<Tile::kPrecision>(part[n], a, ys[n * 8 * kStep + k], ys[n * 8 * kStep + k + 4]);
       }
-      CT_FOR(n, kCount) {
-        CT_FOR(e, 4) c[n][e] += part[n][e];
-      }
+      CT_FOR2(n, kCount, e, 4) c[n][e] += part[n][e];
     }
   }
 }
@@ -243,11 +239,9 @@ __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, 
   const int lane = threadIdx.x % 32;
   if constexpr (Tile::kWgmma) {
     unsigned a[kCount / 2][4];
-    CT_FOR(j, kCount) {
-      CT_FOR(e, 2) {
-        a[j / 2][j % 2 * 2 + e] = bf16_pair(w[j][2 * e], w[j][2 * e + 1]);
-        asm volatile("" : "+r"(a[j / 2][j % 2 * 2 + e]));  // made before products begin
-      }
+    CT_FOR2(j, kCount, e, 2) {
+      a[j / 2][j % 2 * 2 + e] = bf16_pair(w[j][2 * e], w[j][2 * e + 1]);
+      asm volatile("" : "+r"(a[j / 2][j % 2 * 2 + e]));  // made before products begin
     }
     wgmma_begin_with(sums);
     CT_FOR(j, kCount / 2) {

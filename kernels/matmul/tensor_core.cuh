@@ -147,10 +147,8 @@ __device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b
     }
   } else {
     unsigned high[2][4], low[2][4];
-    CT_FOR(m, 2) {
-      CT_FOR(i, 4) {
-        operand_of<kPrecision>(a[2 * m + i % 2][i / 2], high[m][i], low[m][i]);
-      }
+    CT_FOR2(m, 2, i, 4) {
+      operand_of<kPrecision>(a[2 * m + i % 2][i / 2], high[m][i], low[m][i]);
     }
     // Two columns at a time: four sums that do not wait for each other.
     CT_UNROLL(int n0 = 0; n0 < 4; n0 += 2) {

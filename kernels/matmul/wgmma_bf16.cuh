@@ -100,9 +100,7 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
 template <int kCount>
 __device__ __forceinline__ void wgmma_begin_with([[maybe_unused]] float (&d)[kCount][4]) {
 #if CROSSTALK_WGMMA
-  CT_FOR(n, kCount) {
-    CT_FOR(e, 4) asm volatile("" : "+f"(d[n][e]));
-  }
+  CT_FOR2(n, kCount, e, 4) asm volatile("" : "+f"(d[n][e]));
 #endif
   wgmma_begin();
 }

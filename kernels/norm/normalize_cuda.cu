@@ -17,11 +17,9 @@ struct Rows {
   int d;
   Real held[M][N > 0 ? N : 1];
   __device__ Rows(const Real* x_, int d_, int rows) : x(x_), d(d_) {
-    CT_FOR(m, M) {
-      CT_FOR(i, N) {
-        const int j = static_cast<int>(threadIdx.x) % 32 + 32 * i;
-        held[m][i] = m < rows && j < d ? x[m * d + j] : Real(0);
-      }
+    CT_FOR2(m, M, i, N) {
+      const int j = static_cast<int>(threadIdx.x) % 32 + 32 * i;
+      held[m][i] = m < rows && j < d ? x[m * d + j] : Real(0);
     }
   }
   __device__ Real at(int m, int j, int i) const { return N > 0 ? held[m][i] : x[m * d + j]; }

@@ -28,9 +28,7 @@ struct RowsOfFours {
   /// Calls f(q, e) for every number of a row.
   template <class F>
   static __device__ __forceinline__ void each(F&& f) {
-    CT_FOR(q, kFours) {
-      CT_FOR(e, 4) f(q, e);
-    }
+    CT_FOR2(q, kFours, e, 4) f(q, e);
   }
   /// Index of four numbers of a row; of some other row or column where these do not exist.
   __device__ std::int64_t place(int m, int q) const {

@@ -37,16 +37,12 @@ __device__ void product(Tiles<Real>& tiles, int n, int k, int depth, const Left&
             x[e] = tiles.a[l][row + e];
             y[e] = tiles.b[l][column + e];
           }
-          CT_FOR(i, kEach) {
-            CT_FOR(j, kEach) sum[i][j] += x[i] * y[j];
-          }
+          CT_FOR2(i, kEach, j, kEach) sum[i][j] += x[i] * y[j];
         }
         __syncthreads();
       }
-      CT_FOR(i, kEach) {
-        CT_FOR(j, kEach)
-          if (i0 + row + i < n && j0 + column + j < k) store(i0 + row + i, j0 + column + j, sum[i][j]);
-      }
+      CT_FOR2(i, kEach, j, kEach)
+        if (i0 + row + i < n && j0 + column + j < k) store(i0 + row + i, j0 + column + j, sum[i][j]);
     }
   }
   __syncthreads();

@@ -69,9 +69,7 @@ __device__ __forceinline__ void add_crossing(const BackwardMemory<Tile>& memory,
                                              float (&pairs)[kEach]) {
   constexpr int C = Tile::C, kDown = Tile::Side::kDown, kAcross = Tile::Side::kAcross;
   const int lane = threadIdx.x % 32, first = lane * kEach;
-  CT_FOR(d, kDown) {
-    CT_FOR(n, kEach) pairs[n] += memory.of_pairs[(kind * kDown + d) * C + first + n];
-  }
+  CT_FOR2(d, kDown, n, kEach) pairs[n] += memory.of_pairs[(kind * kDown + d) * C + first + n];
   CT_UNROLL(int strip = 0; strip + 1 < kAcross; ++strip) {  // rows' totals from a token's on
     float x[kEach], running = 0;
     CT_FOR(n, kEach) {
