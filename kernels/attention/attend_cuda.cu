@@ -59,9 +59,8 @@ struct Row {
   }
   /// Zeroes what is not seen of a row.
   __device__ void clear(Real* a) const {
-    for (int j = lane; j < T; j += 32) {
+    for (int j = lane; j < T; j += 32)
       if (j < seen.first || j >= seen.last) a[j] = 0;
-    }
   }
 };
 
@@ -129,17 +128,15 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
     Real* d_extra = kExtra ? op.extra.gradient.at(row.r) + row.row * row.T : nullptr;
     const Real scale = kExtra ? Real(1) : static_cast<Real>(op.scale);
     const auto give = [&](int j, Real gradient) {
-      if constexpr (kExtra) {
+      if constexpr (kExtra)
         put(op.extra.write, d_extra + j, gradient);
-      } else {
+      else
         out[j] = gradient;
-      }
     };
-    if constexpr (!kExtra) {
+    if constexpr (!kExtra)
       row.clear(out);
-    } else if (op.extra.write == Write::overwrite) {
+    else if (op.extra.write == Write::overwrite)
       row.clear(d_extra);
-    }
     if (op.kernel == Kernel::exp) {
       for (int j = seen.first + row.lane; j < seen.last; j += 32) give(j, scale * d_bias(j));
     } else {

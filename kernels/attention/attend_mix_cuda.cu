@@ -134,13 +134,12 @@ void with_tile(const AttendMix<float>& op, F&& f) {
                : with_number(Tile<Precision::bf16, 256, true>{});
     }
   };
-  if (op.products == Precision::bf16) {
+  if (op.products == Precision::bf16)
     with_size.template operator()<Precision::bf16>();
-  } else if (op.products == Precision::tf32) {
+  else if (op.products == Precision::tf32)
     with_size.template operator()<Precision::tf32>();
-  } else {
+  else
     with_size.template operator()<Precision::full>();
-  }
 }
 
 void launch_tiles(const Exec& exec, const char* name, const AttendMix<float>& op,
@@ -167,13 +166,12 @@ template <class F>
 void with_whole_heads(const AttendMix<float>& op, const F& f) {
   using Narrow = Tile<Precision::bf16, 64>;
   const WholeHead cut = op.whole_head(shared_memory_limit());
-  if (cut.columns > 64) {
+  if (cut.columns > 64)
     f(Whole<Tile<Precision::bf16, 128>, 8>{}, cut);
-  } else if (cut.warps > 4) {
+  else if (cut.warps > 4)
     f(Whole<Narrow, 8>{}, cut);
-  } else {
+  else
     f(Whole<Narrow, 4>{}, cut);
-  }
 }
 
 void phases(const Exec& exec, const AttendMix<float>& op) {
@@ -219,9 +217,8 @@ void give_gradients(const Exec& exec, const AttendMix<float>& op) {
                    std::max(op.Q(), op.T()), gradient_bytes<decltype(tile)>());
     });
   }
-  if (op.log_decay.wanted()) {
+  if (op.log_decay.wanted())
     launch(exec, "attend_mix backward (log_decay)", decay_gradients, grid_of(op, 1, 1, true), 32, 0, op);
-  }
   if (!op.slope.wanted() && !op.sink.wanted()) return;
   launch(exec, "attend_mix backward (heads)", head_gradients, per_replica(op.H(), op.k.value.R), kHeadThreads,
          0, op, kUnit);

@@ -68,20 +68,18 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
     float s[kCount][4];
     scores(xs, r0, ks, 0, s);
     const auto bias = [&](int half, int c) { return biased ? query[half].phase - phases[c] : 0.f; };
-    if (Tile::kSwizzled && op.linear) {
+    if (Tile::kSwizzled && op.linear)
       weigh_linear(scale, query, j0, bias, s);
-    } else {
+    else
       rows.weigh(op.normalised, scale, query, j0, bias, s);
-    }
     mix(s, vs, 0, rows.sums);
   }
   float factor[2];
   rows.finish(op.normalised, factor);
   store(Write::overwrite, rows_of<Number>(op, op.o.value, r, bh), i0 + r0, Q, V, rows.sums, factor);
-  CT_FOR(half, 2) {
+  CT_FOR(half, 2)
     if (lane % 4 == 0)
       keep_row(op, r, bh, i0 + r0 + lane / 4 + 8 * half, rows.largest[half], rows.total[half]);
-  }
 }
 
 /// Shared memory of a block on every GPU that this code is compiled for.
@@ -135,11 +133,10 @@ __device__ __forceinline__ void keep_lines(const AttendMix<float>& op, int r, in
     const float sum = row_sum(line[half]);
     const std::int64_t at = static_cast<std::int64_t>(bh) * rows + row + 8 * half;
     if (threadIdx.x % 4 != 0 || row + 8 * half >= rows) continue;
-    if (kKeys) {
+    if (kKeys)
       op.d_columns.value.at(r)[at] = sum;
-    } else {
+    else
       op.d_rows.value.at(r)[2 * at + 1] = sum;
-    }
   }
 }
 
@@ -157,13 +154,11 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
              v = rows_of<Number>(op, op.v.value, r, bh), d_o = rows_of<Number>(op, op.o.gradient, r, bh);
   Query own[2];  // of keys: the phase alone
-  CT_FOR(half, 2) {
-    if constexpr (kKeys) {
+  CT_FOR(half, 2)
+    if constexpr (kKeys)
       own[half].phase = phase_of(op, r, bh, row + 8 * half);
-    } else {
+    else
       own[half] = query_of<true>(op, r, bh, row + 8 * half);
-    }
-  }
   const float scale = static_cast<float>(op.scale) * (op.linear ? 1 : kLog2E);
   const bool biased = op.biased();
   float sums[kScores ? Tile::kD / 8 : 1][4] = {}, value_sums[kValues ? Tile::kD / 8 : 1][4] = {},

@@ -206,9 +206,8 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     float factor[2];
     read.finish(op.normalised, factor);
     if (parts > 1) continue;
-    CT_FOR(half, 2) {
+    CT_FOR(half, 2)
       if (lane % 4 == 0) keep_row(op, r, bh, q0 + lane / 4 + 8 * half, read.largest[half], read.total[half]);
-    }
     store(Write::overwrite, o, q0, Q, V, read.sums, factor);
   }
   if (parts == 1) return;
@@ -218,9 +217,8 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   if (part < parts) {
     const int n0 = part * rows + block_of(0) * kOwnRows;
     share_sums<D>(shared, n0, read.sums);
-    CT_FOR(half, 2) {
+    CT_FOR(half, 2)
       if (lane % 4 == 0) tops[n0 + lane / 4 + 8 * half] = make_float2(read.largest[half], read.total[half]);
-    }
   }
   __syncthreads();
   read_shared<Cut>(op, r, bh, cut, tops, shared, o);
@@ -255,11 +253,10 @@ struct WholeGradient {
   __device__ __forceinline__ void load() const {
     take_rows<kThreads>(thread, ks, k, 0, cut.tokens, T, K);
     take_rows<kThreads>(thread, vs, v, 0, cut.tokens, T, V);
-    if (both) {
+    if (both)
       take_queries<kThreads, Number>(op, r, bh, thread, xs, us, seen, 0, cut.queries);
-    } else {  // rows that no warp takes
+    else  // rows that no warp takes
       for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
-    }
     copies_end();
     __syncthreads();
   }
@@ -290,9 +287,8 @@ struct WholeGradient {
         float a[kCount][4], d[kCount][4];
         scores(x, ks, j0, a);
         scores(u, vs, j0, d);
-        CT_FOR2(n, kCount, e, 4) {
+        CT_FOR2(n, kCount, e, 4)
           weigh_back(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, scale, 0, a[n][e], d[n][e]);
-        }
         mix(d, ks, j0, sums);
       }
       if (parts == 1 && op.x.wanted())

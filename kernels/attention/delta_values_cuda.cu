@@ -63,11 +63,10 @@ __device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<Number>& fr
     const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
     const bool inside = t0 + row < T && c < columns;
     Bits* const place = to + row * kLong + c;
-    if constexpr (std::is_same_v<Number, Bits>) {
+    if constexpr (std::is_same_v<Number, Bits>)
       copy_async_or_zero(place, inside ? from(t0 + row) + c : from.first, inside ? 16 : 0);
-    } else {
+    else
       *reinterpret_cast<uint4*>(place) = inside ? eight(from(t0 + row) + c) : uint4{};
-    }
   }
 }
 /// All of them are there, for all threads.

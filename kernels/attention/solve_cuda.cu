@@ -114,9 +114,8 @@ struct Tiles {
       CT_FOR2(m, kRows, c, kWide) sum[m][c] -= part[m / 2][m % 2 * 2 + c];
     } else {
 #pragma unroll 8
-      for (int k = 0; k < kTile; ++k) {
+      for (int k = 0; k < kTile; ++k)
         CT_FOR2(m, kRows, c, kWide) sum[m][c] -= left[row(m)][k] * right(k, column(m, c));
-      }
     }
   }
 
@@ -142,9 +141,8 @@ struct Tiles {
     CT_FOR(i, kTile) x[i] = right(i, column);
     CT_UNROLL(int j0 = 0; j0 < kTile; j0 += 4) {
       CT_UNROLL(int i = j0 + 1; i < kTile; ++i) {
-        CT_UNROLL(int j = j0; j < j0 + 4; ++j) {
+        CT_UNROLL(int j = j0; j < j0 + 4; ++j)
           if (j < i) x[i] -= left[i][j] * x[j];
-        }
       }
     }
     CT_FOR(i, kTile) right(i, column) = x[i];

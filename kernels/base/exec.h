@@ -41,11 +41,10 @@ struct Exec {
 
 template <class Args>
 void run(const Exec& exec, const Args& args) {
-  if (exec.device == Device::cuda) {
+  if (exec.device == Device::cuda)
     run_cuda(exec, args);
-  } else {
+  else
     run_cpu(exec, args);
-  }
 }
 
 }  // namespace crosstalk

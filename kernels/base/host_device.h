@@ -9,7 +9,9 @@
 #define CT_UNROLL(...) _Pragma("unroll") for (__VA_ARGS__)
 #define CT_ROLLED(...) _Pragma("unroll 1") for (__VA_ARGS__)
 #define CT_FOR(i, ...) CT_UNROLL(int i = 0; i < (__VA_ARGS__); ++i)
-#define CT_FOR2(i, n, j, m) CT_FOR(i, n) CT_FOR(j, m)
+#define CT_FOR2(i, n, j, m) \
+  CT_FOR(i, n)              \
+    CT_FOR(j, m)
 #else
 #define CT_HD
 #endif

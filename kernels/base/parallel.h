@@ -84,9 +84,8 @@ Real dot(const Real* x, const Real* y, int n) {
   constexpr int W = 16;
   Real partial[W] = {};
   int i = 0;
-  for (; i + W <= n; i += W) {
+  for (; i + W <= n; i += W)
     for (int j = 0; j < W; ++j) partial[j] += x[i + j] * y[i + j];
-  }
   Real tail = 0;
   for (; i < n; ++i) tail += x[i] * y[i];
   return halves<W>(partial) + tail;
@@ -104,9 +103,8 @@ Real sum(const Real* x, int n) {
   constexpr int W = 16;
   Real partial[W] = {};
   int i = 0;
-  for (; i + W <= n; i += W) {
+  for (; i + W <= n; i += W)
     for (int j = 0; j < W; ++j) partial[j] += x[i + j];
-  }
   Real tail = 0;
   for (; i < n; ++i) tail += x[i];
   return halves<W>(partial) + tail;

@@ -49,9 +49,8 @@ __global__ void __launch_bounds__(kConvThreads) convolve_kernel(const __grid_con
     tile.add([&](int j) { return from + j < T ? x[place(from + j)] : Real(0); });
     CT_FOR(k, kTile) tile.high[k] = tile.low[k];
   }
-  CT_FOR(k, kTile) {
+  CT_FOR(k, kTile)
     if (first + k < T) put(kBack ? op.x.write : Write::overwrite, y + place(first + k), tile.sum[k]);
-  }
 }
 
 /// The gradient of h by the sequences of a part: that of h_s is the sum of dy_t x_{t-s}, s from the tile's last to its first.

@@ -27,9 +27,8 @@ __global__ void __launch_bounds__(kChannels* kRows)
     for (int token = begin + warp; token < end; token += kRows) {
       const std::int64_t n = static_cast<std::int64_t>(token) * C + c;
       const Real d_u = op.d_u(r, n);
-      CT_FOR(e, kWeights) {
+      CT_FOR(e, kWeights)
         if (first + e <= W) sum[e] += d_u * op.factor(r, n, first + e);
-      }
     }
   }
   CT_FOR(e, kWeights) sums[warp][e][lane] = sum[e];

@@ -61,9 +61,8 @@ __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
         CT_UNROLL(int i = kTaps - 1; i > 0; --i) seen[i] = seen[i - 1], d[i] = d[i - 1];
         seen[0] = next[n];
         Real u = bias;
-        if (!kBackward || op.silu) {
+        if (!kBackward || op.silu)
           CT_FOR(i, kTaps) u += own[i] * seen[i];
-        }
         if constexpr (!kBackward) {
           if (t < end) op.y.value.at(r)[at + static_cast<std::int64_t>(t) * C] = op.activated(u);
         } else {

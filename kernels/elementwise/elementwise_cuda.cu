@@ -86,16 +86,15 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
   const int slices = slices_of_sums ? slices_of_sum(n, repeats) : 1;
   const auto run = [&](const auto& put_sum) {
     using PutSum = std::decay_t<decltype(put_sum)>;
-    if (rows && repeats >= kManyRows && n >= kColumns) {
+    if (rows && repeats >= kManyRows && n >= kColumns)
       launch(exec, name, row_sums_kernel<Real, F, PutSum>, per_replica(slices * blocks_for(n, kColumns), R),
              kLongThreads, 0, n, repeats, slices, f, put_sum);
-    } else if (repeats >= kManyTerms && n < 65536) {
+    else if (repeats >= kManyTerms && n < 65536)
       launch(exec, name, long_sums_kernel<Real, F, PutSum>, per_replica(slices * n, R), kLongThreads, 0,
              repeats, slices, f, put_sum);
-    } else {
+    else
       launch(exec, name, sums_kernel<Real, F, PutSum>, per_replica(blocks_for(n, kWarps), R), kThreads, 0, n,
              repeats, f, put_sum);
-    }
   };
   if (slices == 1) return run(store);
   const Tensor<Real> parts = slices_of_sums.value;

@@ -102,9 +102,8 @@ struct MapChain {
   /// Values and gradients each by themselves, of those that are not repeated.
   template <class F>
   void bf16_fields(F&& f) {
-    for (int i = 0; i < inputs; ++i) {
+    for (int i = 0; i < inputs; ++i)
       if (whole(i)) f(kX[i], x[i]);
-    }
     for (int i = 0; i < outputs; ++i) f(kY[i], y[i]);
   }
   CT_HD int registers() const { return inputs + steps; }
@@ -135,9 +134,8 @@ struct MapChain {
   }
   int span() const {
     int unit = 4;
-    for (int i = 0; i < inputs; ++i) {
+    for (int i = 0; i < inputs; ++i)
       if (is_parameter(i)) unit = std::lcm(4, period());
-    }
     return unit > 4 * threads() ? 0 : 4 * threads() / unit * unit;
   }
   int sweeps() const { return static_cast<int>((size() + span() - 1) / span()); }
@@ -164,9 +162,8 @@ struct MapChain {
     if (size() % 4 != 0 || size() == 0 || size() > 1 << 30 || registers() > kMostRegisters || span() == 0)
       return false;
     if (sums_rows() && !rows) return false;
-    for (int i = 0; i < inputs; ++i) {
+    for (int i = 0; i < inputs; ++i)
       if (!whole(i) && !is_parameter(i) && !(is_of_rows(i) && rows)) return false;
-    }
     return !(rows && span() % D() != 0);
   }
   void plan() {

@@ -126,23 +126,20 @@ struct ChainThread {
   /// f(tensor, slot) of what comes from memory: inputs but parameters, of a set, and gradients of outputs.
   template <class F>
   __device__ __forceinline__ void each_whole(unsigned which, bool gradients, const F& f) const {
-    for (int k = 0; k < a.inputs; ++k) {
+    for (int k = 0; k < a.inputs; ++k)
       if (a.x[k].access == Access::whole && ChainArgs<Real>::has(which, k)) f(a.x[k].value, value(k));
-    }
-    for (int o = 0; gradients && o < a.outputs; ++o) {
+    for (int o = 0; gradients && o < a.outputs; ++o)
       if (a.d_y[o].data) f(a.d_y[o], gradient(a.made_by[o]));
-    }
   }
   /// All copies are on their way before the first is waited for.
   template <class F>
   __device__ __forceinline__ void load(int i, bool active, unsigned which, bool gradients,
                                        const F& meanwhile) const {
     each_whole(which, gradients, [&](const Tensor<Real>& t, Four<Real>& slot) {
-      if (active) {
+      if (active)
         fetch(t, i, slot);
-      } else {
+      else
         slot = {};
-      }
     });
     for (int k = 0; k < a.inputs; ++k) {
       if (a.x[k].access != Access::row || !ChainArgs<Real>::has(which, k)) continue;

@@ -204,9 +204,8 @@ struct KnownChain {
   }
   __device__ __forceinline__ void backward(int i) {
     upwards<kRegisters>([&](auto n) {
-      if constexpr (n.value >= kInputs || !is_parameter(n.value)) {
+      if constexpr (n.value >= kInputs || !is_parameter(n.value))
         CT_FOR(e, N) gradient[n.value][e] = 0;
-      }
     });
     upwards<kOutputs>([&](auto o) {
       constexpr int made_by = kChainShapes[kChain].made_by[o.value];
@@ -343,10 +342,9 @@ inline bool is_chain(const MapChain<float>& op, const ChainShape& known) {
         (has_two(as.kind) && (step.b != as.b || step.of_b.map != as.of_b)))
       return false;
   }
-  for (int o = 0; o < op.outputs; ++o) {
+  for (int o = 0; o < op.outputs; ++o)
     if (op.made_by[o] != known.made_by[o] || !aligned(op.y[o].value) || !aligned(op.y[o].gradient))
       return false;
-  }
   return true;
 }
 
@@ -360,12 +358,11 @@ bool launch_known(const Exec& exec, const MapChain<float>& op, const ChainArgs<f
     found = true;
     const unsigned sweeps = blocks_for(op.size(), kChainShapes[kChain].each() * kKnownThreads);
     const int R = op.x[0].value.R;
-    if constexpr (kBackward) {
+    if constexpr (kBackward)
       launch_early(exec, "map_chain", known_backward<kChain>,
                    per_replica(args.piece_size > 0 ? op.parts() : sweeps, R), kKnownThreads, 0, args);
-    } else {
+    else
       launch_early(exec, "map_chain", known_forward<kChain>, per_replica(sweeps, R), kKnownThreads, 0, args);
-    }
   });
   return found;
 }

@@ -36,10 +36,9 @@ struct Pick {
     if (!x || x.value.rank != 4 ||
         (position && (position.value.rank != 2 || position.value.dim(0) != x.value.dim(0))))
       throw std::logic_error("[pick] shapes do not fit");
-    for (const Tensor<Real>* t : {&x.gradient, &y.value, &y.gradient}) {
+    for (const Tensor<Real>* t : {&x.gradient, &y.value, &y.gradient})
       if (t->format != x.value.format)
         throw std::logic_error("[pick] x, y and their gradients have one format");
-    }
     if (is_bf16() && columns() % 2 != 0) throw std::logic_error("[pick] numbers in bf16 are picked in pairs");
     y.value = shaped<Real>(x.value.R, {x.value.dim(0), Q(), x.value.dim(2), x.value.dim(3)});
   }

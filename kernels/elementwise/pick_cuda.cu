@@ -56,23 +56,20 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
   const auto here = [&](int q0) {
     return __ballot_sync(kFullWarp, q0 + lane < Q && op.token(r, b, q0 + lane) == t);
   };
-  for (int q0 = 0; q0 <= first; q0 += 32) {  // an earlier query at this token has them all
+  for (int q0 = 0; q0 <= first; q0 += 32)  // an earlier query at this token has them all
     if (const unsigned found = here(q0); found && q0 + __ffs(static_cast<int>(found)) - 1 < first) return;
-  }
   const int q_first = first / 32 * 32;
   const unsigned found_first = here(q_first);
   for (int i0 = lane; i0 - lane < N; i0 += 32 * kColumns) {
     Real sum[kColumns] = {}, other[kColumns] = {};
     const auto add_row = [&](const Real* row) {
-      CT_FOR(c, kColumns) {
+      CT_FOR(c, kColumns)
         if (i0 + 32 * c < N) add_to(op.is_bf16(), row[i0 + 32 * c], sum[c], other[c]);
-      }
     };
     add_row(d_x);
-    for (int q0 = q_first; q0 < Q; q0 += 32) {
+    for (int q0 = q_first; q0 < Q; q0 += 32)
       for (unsigned found = q0 == q_first ? found_first : here(q0); found; found &= found - 1)
         add_row(d_y + static_cast<std::int64_t>(q0 + __ffs(static_cast<int>(found)) - 1) * N);
-    }
     CT_FOR(c, kColumns) {
       if constexpr (std::is_same_v<Real, float>) {
         if (op.is_bf16()) sum[c] = __uint_as_float(bf16_pair(sum[c], other[c]));

@@ -57,23 +57,20 @@ __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, in
     CT_FOR(c, 4) parts[warp][lane % 16 * 4 + c] = sum[c];
     __syncthreads();
     if (warp == 0) {
-      CT_UNROLL(int i = 1; i < kPieces; ++i) {
+      CT_UNROLL(int i = 1; i < kPieces; ++i)
         CT_FOR(c, 4) sum[c] += parts[i][lane % 16 * 4 + c];
-      }
     }
     if (blocks > 1) {
-      if (warp == 0 && half == 0) {
+      if (warp == 0 && half == 0)
         CT_FOR(c, 4) parts[0][lane * 4 + c] = sum[c];
-      }
       CT_FOR(c, 4) sum[c] = cluster_sum(parts[0], lane % 16 * 4 + c, blocks, rank);
     }
     if (warp > 0 || rank > 0) return;
   }
   if (half > 0) return;
   Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(row) * d + column;
-  CT_FOR(c, 4) {
+  CT_FOR(c, 4)
     if (column + c < d) put(a.mode[table], out + c, sum[c]);
-  }
 }
 
 /// kPieces warps a row, all rows whose lists have at most `most` entries. blockIdx.y: table and columns.
@@ -222,9 +219,8 @@ __global__ void __launch_bounds__(kListThreads)
     }
   }
   Real* out = a.table[table].gradient.at(r) + static_cast<std::int64_t>(own) * d + column;
-  CT_FOR(k, 4) {
+  CT_FOR(k, 4)
     if (column + k < d) put(Write::add, out + k, sum[k]);
-  }
 }
 
 /// Tables of long lists apart from the others. A table without lists has few rows added.

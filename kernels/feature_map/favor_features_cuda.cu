@@ -57,9 +57,8 @@ __global__ void __launch_bounds__(kSmallThreads)
   const int block = static_cast<int>(blockIdx.x) / cluster, rank = static_cast<int>(blockIdx.x) % cluster;
   const int start = block * d, count = min(d, m - start);
   const int mine = threadIdx.x / 4, part = threadIdx.x % 4;
-  if (rank == 0) {
+  if (rank == 0)
     for (int i = threadIdx.x; i < kSmall * kLd; i += kSmallThreads) columns[i] = 0;
-  }
   cluster_barrier(cluster);
   double* drawn = cluster > 1 ? shared_of(0, columns) : columns;
   for_normals(a, r, static_cast<std::uint32_t>(block * d * d), d * d, rank * kSmallThreads,
@@ -83,9 +82,8 @@ __global__ void __launch_bounds__(kSmallThreads)
   __syncthreads();
   CT_ROLLED(int j = 0; j < count - 1; ++j) {
     double* column = columns + j % 2 * kLd;  // two places in turn: one barrier a step
-    if (mine == j) {
+    if (mine == j)
       CT_FOR(i, kHeld) column[entry_of(i)] = x[i];
-    }
     __syncthreads();
     if (threadIdx.x / 32 * 8 + 7 <= j) continue;  // this warp's columns are done
     double y[kHeld], along[4] = {}, length[4] = {};
@@ -121,9 +119,8 @@ __global__ void __launch_bounds__(kSmallThreads)
   }
   if (mine >= count) return;
   Real* row = a.omega.at(r) + static_cast<std::int64_t>(start + mine) * d;
-  CT_FOR(i, kHeld) {
+  CT_FOR(i, kHeld)
     if (entry_of(i) < d) row[entry_of(i)] = static_cast<Real>((x[i] - rest[i]) * length_of_row);
-  }
 }
 
 // Shared memory: norms [d], coefficients [d], then the columns [d,d] where they fit; else those lie in the

@@ -21,24 +21,22 @@ struct PlainExp {
 
 template <class Map, class Exp = PlainExp, class Real>
 __device__ __forceinline__ Real entry_value(Real x) {
-  if constexpr (Map::kFamily != maps::Family::entry) {
+  if constexpr (Map::kFamily != maps::Family::entry)
     return x;  // not reached
-  } else if constexpr (Map::kCore == maps::Core::exp) {
+  else if constexpr (Map::kCore == maps::Core::exp)
     return Map::value(x, Exp::of(Map::argument(x)));
-  } else if constexpr (Map::kCore == maps::Core::tanh) {
+  else if constexpr (Map::kCore == maps::Core::tanh)
     return Map::value(x, static_cast<Real>(std::tanh(Map::argument(x))));
-  } else {
+  else
     return Map::value(x, x);
-  }
 }
 
 template <class Map, class Real>
 __device__ __forceinline__ Real entry_pull(Real x, Real y, Real g) {
-  if constexpr (Map::kFamily != maps::Family::entry) {
+  if constexpr (Map::kFamily != maps::Family::entry)
     return g;
-  } else {
+  else
     return Map::pull(x, y, g);
-  }
 }
 
 template <class Real>

@@ -22,11 +22,10 @@ __global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ 
   load4(a.x.value.at(r) + i, valid, true, x);
   Real* y = a.y.value.at(r) + i;
   CT_FOR(k, 4) x[k] = map_entry(a.map, x[k]);
-  if (valid == 4) {
+  if (valid == 4)
     *reinterpret_cast<Four<Real>*>(y) = {{x[0], x[1], x[2], x[3]}};
-  } else {
+  else
     for (int k = 0; k < valid; ++k) y[k] = x[k];
-  }
 }
 
 template <class Real>
@@ -43,11 +42,10 @@ __global__ void __launch_bounds__(kThreads)
   if (a.x.write == Write::add) load4(a.x.gradient.at(r) + i, valid, true, d_x);
   CT_FOR(k, 4) d_x[k] += map_entry_backward(a.map, x[k], y[k], d_y[k]);
   Real* out = a.x.gradient.at(r) + i;
-  if (valid == 4) {
+  if (valid == 4)
     *reinterpret_cast<Four<Real>*>(out) = {{d_x[0], d_x[1], d_x[2], d_x[3]}};
-  } else {
+  else
     for (int k = 0; k < valid; ++k) out[k] = d_x[k];
-  }
 }
 
 /// A warp that makes a row.
@@ -203,9 +201,8 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
   __device__ void store(int row, int column, Real (&v)[W], Real total) const {
     if (row >= this->M) return;
     const int at = row * this->N + column;
-    CT_FOR(j, W) {
+    CT_FOR(j, W)
       if (column + j < this->N) put(this->mode, this->c_ + at + j, v[j] - x_[at + j] * total);
-    }
   }
 };
 
@@ -242,14 +239,13 @@ template <class Real>
 void forward_cuda(const Exec& exec, const MapFeatures<Real>& a) {
   if (a.x.value.rows() == 0 || a.x.value.R == 0) return;
   visit_map(a.map, [&]<class Map>() {
-    if constexpr (Map::kFamily == maps::Family::entry) {
+    if constexpr (Map::kFamily == maps::Family::entry)
       launch(exec, "feature map", map_entries<Real>,
              per_replica(blocks_for(a.x.value.size(), 4 * kThreads), a.x.value.R), kThreads, 0, a);
-    } else if constexpr (Map::kFamily == maps::Family::row) {
+    else if constexpr (Map::kFamily == maps::Family::row)
       launch_rows<Map>(exec, a, "feature map", map_rows<Map, Real>);
-    } else {
+    else
       favor_forward(exec, a);
-    }
   });
 }
 
@@ -257,14 +253,13 @@ template <class Real>
 void backward_cuda(const Exec& exec, const MapFeatures<Real>& a) {
   if (!a.x.wanted() || a.x.gradient.rows() == 0 || a.x.gradient.R == 0) return;
   visit_map(a.map, [&]<class Map>() {
-    if constexpr (Map::kFamily == maps::Family::entry) {
+    if constexpr (Map::kFamily == maps::Family::entry)
       launch(exec, "feature map backward", map_entries_backward<Real>,
              per_replica(blocks_for(a.x.gradient.size(), 4 * kThreads), a.x.gradient.R), kThreads, 0, a);
-    } else if constexpr (Map::kFamily == maps::Family::row) {
+    else if constexpr (Map::kFamily == maps::Family::row)
       launch_rows<Map>(exec, a, "feature map backward", map_rows_backward<Map, Real>);
-    } else {
+    else
       favor_backward(exec, a);
-    }
   });
 }
 

@@ -169,9 +169,8 @@ struct FadingWalk {
                               float factor = 1) const {
     if (mode == Write::none || !x.data) return;
     float* to = x.at(r) + item * V * K;
-    CT_FOR2(i, kRows, j, 4) {
+    CT_FOR2(i, kRows, j, 4)
       if (has(i, j)) put(mode, to + entry(i, j), factor * from[i][j]);
-    }
   }
   /// The kept state before segment s.
   __device__ float* kept(int s) const {
@@ -220,11 +219,10 @@ struct FadingWalk {
           !from || t < 0 || (!of_query && t >= T) ? 0 : (at.which < 3 ? K : V - first) - at.first;
       from = valid > 0 ? from + static_cast<std::int64_t>(t) * (H * width) + at.first : op.k.value.data;
       float* to = stage + 4 * i;
-      if ((valid >= 4 || valid <= 0) && is_aligned16(from)) {
+      if ((valid >= 4 || valid <= 0) && is_aligned16(from))
         copy_async_or_zero(to, from, valid > 0 ? 16 : 0);
-      } else {
+      else
         CT_FOR(j, 4) copy_async_or_zero<4>(to + j, j < valid ? from + j : from, j < valid ? 4 : 0);
-      }
     }
   }
   /// Waits for the stage. All threads have left the stage before when it returns.
@@ -279,9 +277,8 @@ struct FadingLaw {
   __device__ explicit FadingLaw(const Walk& at) {
     if constexpr (Tile::kRates) {
       at.entries(at.op.log_rate.value, rate);
-      CT_UNROLL(auto& of_row : rate) {
+      CT_UNROLL(auto& of_row : rate)
         CT_UNROLL(float& x : of_row) x = -1.4426950408889634f * mapped(MapKind::exp, x);
-      }
     }
     if constexpr (Tile::kComplex) {
       at.entries(at.op.log_rate.value, cos), at.entries(at.op.angle.value, sin);

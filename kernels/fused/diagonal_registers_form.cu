@@ -209,9 +209,8 @@ struct FadingBack {
       at.put_entries(op.read.write, op.read.gradient, d.read_re, 2);
       at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
     }
-    if constexpr (Tile::kRates) {
+    if constexpr (Tile::kRates)
       CT_FOR2(i, kRows, j, 4) d.size[i][j] *= law.rate[i][j] * law.kSlope;
-    }
     if constexpr (Tile::kRates || Tile::kComplex)
       at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
   }
@@ -245,9 +244,8 @@ struct FadingBack {
       if (mode == Write::overwrite && c + 4 <= at.K && is_aligned16(to)) {
         *reinterpret_cast<float4*>(to) = make_float4(sum[0], sum[1], sum[2], sum[3]);
       } else {
-        CT_FOR(j, 4) {
+        CT_FOR(j, 4)
           if (c + j < at.K) put(mode, to + j, sum[j]);
-        }
       }
     }
   }

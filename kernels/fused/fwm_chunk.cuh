@@ -365,23 +365,21 @@ void with_fwm_chunks(int P, int V, F&& f) {
   using std::integral_constant;
   const int warps = (V + 15) / 16;
   const auto call = [&](auto J) {
-    if (warps <= 3) {
+    if (warps <= 3)
       f(J, integral_constant<int, 3>(), warps);
-    } else if (warps <= 7) {
+    else if (warps <= 7)
       f(J, integral_constant<int, 7>(), warps);
-    } else if (warps <= 11) {
+    else if (warps <= 11)
       f(J, integral_constant<int, 11>(), warps);
-    } else if (warps <= 15) {
+    else if (warps <= 15)
       f(J, integral_constant<int, 15>(), warps);
-    } else {
+    else
       f(J, integral_constant<int, 16>(), warps);
-    }
   };
-  if (P <= 64) {
+  if (P <= 64)
     call(integral_constant<int, 4>());
-  } else {
+  else
     call(integral_constant<int, 8>());
-  }
 }
 
 }  // namespace crosstalk::device

@@ -39,18 +39,15 @@ struct FwmBackward {
   __device__ FwmKeys keys_of(int chunk) const { return {keys, keys + (2 + chunk % 2 * 2) * kKeys}; }
   /// Zeros for tokens that the query does not see.
   __device__ __forceinline__ void clear_unseen() const {
-    if (d_k && a.k.write == Write::overwrite) {  // tokens that the query does not see
+    if (d_k && a.k.write == Write::overwrite)  // tokens that the query does not see
       for (int i = at.seen * P + thread; i < T * P; i += static_cast<int>(blockDim.x)) d_k[i] = 0;
-    }
-    if (d_beta && a.beta.write == Write::overwrite) {
+    if (d_beta && a.beta.write == Write::overwrite)
       for (int i = at.seen + thread; i < T; i += static_cast<int>(blockDim.x)) d_beta[i] = 0;
-    }
   }
   /// Clears the gradients of a query that sees no token.
   __device__ __forceinline__ void clear_query() const {
-    if (d_q && a.q.write == Write::overwrite) {
+    if (d_q && a.q.write == Write::overwrite)
       for (int p = thread; p < P; p += static_cast<int>(blockDim.x)) d_q[p] = 0;
-    }
   }
   /// Has keys and errors of a chunk copied, in the background.
   __device__ __forceinline__ void fetch(int chunk) const {
@@ -322,9 +319,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
     if (chunk > 0) all.fetch(chunk - 1);
     if (chunk < last) all.finish(chunk + 1);
     float S[all.kAhead][2][4] = {};
-    if (chunk > 0) {
+    if (chunk > 0)
       CT_FOR(j, all.kAhead) at.load(all.checkpoints + chunk * all.size, j, S[j]);
-    }
     all.put_parts(chunk, x);
     if (chunk > 0) at.split(all.keys_of(chunk - 1));  // over pairs that finish() has read
     __syncthreads();                                  // it has ended

@@ -58,15 +58,13 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
   beta = next_beta, id = next_id, scale = next_scale;
   float column[16];
   CT_FOR(j, 16) column[j] = j == i ? 1.0f : 0.0f;
-  CT_UNROLL(int j = 15; j > 0; --j) {
+  CT_UNROLL(int j = 15; j > 0; --j)
     CT_FOR(l, j) column[l] -= shared.gram[j * 16 + l] * column[j];
-  }
   __syncwarp();
   CT_FOR(j, 16)  // N'_ti = N_ti g_i / g_t
     column[j] *= before * __shfl_sync(kFullWarp, inverse_before, j);
-  if (lane < 16) {
+  if (lane < 16)
     CT_FOR(j, 16) shared.inverse[buffer][j * kFwmRow + i] = column[j];
-  }
   __syncwarp();
   float psi[8];
   CT_FOR(m, 8) {

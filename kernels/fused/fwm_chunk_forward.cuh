@@ -37,12 +37,10 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int 
   beta = next_beta, id = next_id;
   float column[16];
   CT_FOR(i, 16) column[i] = i == t ? 1.0f : 0.0f;
-  CT_FOR(j, 15) {
+  CT_FOR(j, 15)
     CT_UNROLL(int i = j + 1; i < 16; ++i) column[i] -= shared.gram[j * 16 + i] * column[j];
-  }
-  if (at.lane < 16) {
+  if (at.lane < 16)
     CT_FOR(i, 16) shared.inverse[chunk % 2][i * kFwmRow + t] = column[i];
-  }
 }
 
 /// The chain of divisors of a chunk; by one warp. sums [warps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow], whose entries
@@ -130,9 +128,8 @@ __device__ __forceinline__ void fwm_measure(const FwmWarp<J>& at, const float (&
     norm[0] += x[j][0][i] * x[j][0][i];
     norm[1] += x[j][1][i] * x[j][1][i];
   }
-  CT_UNROLL(int offset = 4; offset < 32; offset *= 2) {
+  CT_UNROLL(int offset = 4; offset < 32; offset *= 2)
     CT_FOR(i, 4) squares[i] += __shfl_xor_sync(kFullWarp, squares[i], offset);
-  }
   const float total = warp_sum(norm[0] + norm[1]);
   if (g == 0) {
     CT_FOR(i, 4) sums[at.warp * 20 + 8 * (i / 2) + 2 * q + i % 2] = squares[i];

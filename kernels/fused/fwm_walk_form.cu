@@ -201,9 +201,8 @@ struct FwmBack : FwmSequence<C, kListed> {
     float radial = 0;
     CT_FOR(c, C) radial += G[c] * S[c];
     radial = this->over_block(radial, room, t);
-    if (inverse < 1) {  // S = S' / |S'|
+    if (inverse < 1)  // S = S' / |S'|
       CT_FOR(c, C) G[c] = (G[c] - S[c] * radial) * inverse;
-    }
     const float along = cells.product(G, keys + t * kWide);
     const float of_rate = warp_sum(cells.part == 0 ? error * along : 0.0f);
     if (lane == 0) sums[t * plan.warps + warp] = of_rate;

@@ -153,13 +153,11 @@ __device__ __noinline__ void make_product(int rows, int N, int D, const float* x
     if (mine) sums = tile_sums<kAcross>(rows, N, D, x, w, 16 * tile, from, min(from + share, chunks));
     if (parts > 1) {
       float* const handed = spare + tile * 256 + lane;
-      if (mine && part > 0) {
+      if (mine && part > 0)
         CT_FOR(c, 8) handed[(part - 1) * tiles * 256 + 32 * c] = sums.of[c / 4][c % 4];
-      }
       __syncthreads();
-      for (int other = 0; mine && part == 0 && other + 1 < parts; ++other) {
+      for (int other = 0; mine && part == 0 && other + 1 < parts; ++other)
         CT_FOR(c, 8) sums.of[c / 4][c % 4] += handed[other * tiles * 256 + 32 * c];
-      }
     }
     if (!mine || part > 0) continue;
     CT_FOR(c, 8) {
@@ -252,11 +250,10 @@ __global__ void __launch_bounds__(kBatchesThreads)
     new (place) BatchesLaw(op, shared ? &batches_memory[kSpareNumbers / 4].v[0] : behind_states, r, item);
   __syncthreads();
   const BatchesLaw& law = *reinterpret_cast<const BatchesLaw*>(place);
-  if constexpr (kBack) {
+  if constexpr (kBack)
     law.backward(ProductBlock{{sums}, batches_memory[0].v});
-  } else {
+  else
     law.forward(ProductBlock{{sums}, batches_memory[0].v});
-  }
 }
 
 bool covers(const BatchesOp& op) {

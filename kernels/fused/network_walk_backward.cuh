@@ -298,9 +298,8 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     });
     if (thread < n) {
       float of[3] = {};
-      for (int w = 0; w < warps; ++w) {
+      for (int w = 0; w < warps; ++w)
         for (int j = 0; j < 3; ++j) of[j] += sums[(4 * thread + j) * warps + w];
-      }
       const std::int64_t at = first + thread;
       if (size.gradient) put(op.step.write, size.gradient + at * size.apart, -of[0]);
       if (momentum.gradient) put(op.momentum.write, momentum.gradient + at * momentum.apart, of[2]);
@@ -355,11 +354,10 @@ __global__ void __launch_bounds__(256, 2)
       if (!kNorm && here && walk.momentum.gradient) walk.keep_p();
       walk.advance(count, here);
     }
-    if constexpr (kNorm) {
+    if constexpr (kNorm)
       walk.normalise(n, weights, d_gain, d_bias);
-    } else {
-      __syncwarp();  // a lane has written the offsets that four read
-    }
+    else
+      __syncwarp();                 // a lane has written the offsets that four read
     for (int t = n; t >= 0; --t) {  // W: before token t, which the query behind token t - 1 reads
       if (t < n) walk.token_back(t, weights);
       if constexpr (kListed) {

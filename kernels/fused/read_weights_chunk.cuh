@@ -115,18 +115,16 @@ struct Chunked {
         CT_UNROLL(int j = 0; j < i; j += 4) {
           Real four[4];
           take4(matrix + i * kStride + j, true, four);
-          CT_FOR(n, 4) {
+          CT_FOR(n, 4)
             if (j + n < i) x -= four[n] * column[j + n];
-          }
         }
         sums[i] = x;
         column[i] = __shfl_sync(kFullWarp, erase_i, i) * x;
         if constexpr (kBackward) column[i] -= mine * __shfl_sync(kFullWarp, given, i);
       }
       __syncwarp();
-      if (lane <= C) {
+      if (lane <= C)
         CT_FOR(i, C) matrix[i * kStride + lane] = sums[i];
-      }
       __syncwarp();
       Barriers::arrive_filled(builder);
     }
@@ -144,9 +142,7 @@ struct Chunked {
     /// Entry lane / kGroup of M s, s_i in the lanes of group i.
     __device__ Real times(Real s, int lane) const {
       Real sum = 0;
-      CT_FOR(j, K) {
-        sum += entry[j] * __shfl_sync(kFullWarp, s, (lane % kGroup * K + j) * kGroup);
-      }
+      CT_FOR(j, K) sum += entry[j] * __shfl_sync(kFullWarp, s, (lane % kGroup * K + j) * kGroup);
       CT_UNROLL(int offset = kGroup / 2; offset > 0; offset /= 2)
         sum += __shfl_xor_sync(kFullWarp, sum, offset);
       return sum;
@@ -306,12 +302,10 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   if (warp >= W) {
     const int thread = static_cast<int>(threadIdx.x) - 32 * W;
     // Tokens that the query does not see.
-    if (d_k && a.k.write == Write::overwrite) {
+    if (d_k && a.k.write == Write::overwrite)
       for (std::int64_t i = static_cast<std::int64_t>(seen) * P + thread;
-           i < static_cast<std::int64_t>(T) * P; i += 32 * N) {
+           i < static_cast<std::int64_t>(T) * P; i += 32 * N)
         d_k[i] = 0;
-      }
-    }
     for (int t = seen + thread; t < T; t += 32 * N) {
       if (d_write && a.write_gain.write == Write::overwrite) d_write[t] = 0;
       if (d_erase && a.erase_gain.write == Write::overwrite) d_erase[t] = 0;
@@ -361,9 +355,8 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     team.give_back(chunk);
   }
   if (a.q.write == Write::none) return;
-  CT_FOR(x, 4) {
+  CT_FOR(x, 4)
     if (p + x < P) put(a.q.write, a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P + p + x, rho[x]);
-  }
 }
 
 template <int W>
@@ -374,13 +367,12 @@ constexpr int kBuilders = W == 1   ? 3
 /// Calls f(chain warps) for keys of P <= kLargestChunked numbers.
 template <class F>
 void with_chain(int P, F&& f) {
-  if (P <= 128) {
+  if (P <= 128)
     f(std::integral_constant<int, 1>());
-  } else if (P <= 256) {
+  else if (P <= 256)
     f(std::integral_constant<int, 2>());
-  } else {
+  else
     f(std::integral_constant<int, 4>());
-  }
 }
 
 template <bool kBackward, int W, class Real>

@@ -247,9 +247,8 @@ struct WeightBlock {
 template <class F>
 __device__ __forceinline__ void each_of_rows(int columns, F&& f) {
   CT_FOR2(h, 2, n, 8) {
-    CT_FOR(i, 2) {
+    CT_FOR(i, 2)
       if (row_column(n) + i < columns) f(h, n, 2 * h + i, row_column(n) + i);
-    }
   }
 }
 

@@ -88,9 +88,8 @@ __device__ __forceinline__ void add_queries(const TiledWeights& op, const ReadWe
   each_of_rows(T - first, [&](int h, int n, int i, int column) {
     if (column <= last[h]) d_c[n][i] = d_a[static_cast<std::int64_t>(queries.q[h]) * T + first + column];
   });
-  if (j > 0) {
+  if (j > 0)
     CT_FOR(i, 32) d_r[i / 4][i % 4] = carried[i * kWeightThreads];
-  }
   block.erased(rows, last, u, b);
   put_rows(rows, stage.r);
   pack(b, operands);

@@ -13,13 +13,12 @@ constexpr int row_cells(int columns) { return columns <= 16 ? 4 : columns <= 32 
 template <class F>
 void with_row_cells(int columns, F&& f) {
   const int C = row_cells(columns);
-  if (C == 4) {
+  if (C == 4)
     f(std::integral_constant<int, 4>());
-  } else if (C == 8) {
+  else if (C == 8)
     f(std::integral_constant<int, 8>());
-  } else {
+  else
     f(std::integral_constant<int, 16>());
-  }
 }
 
 /// f(query) for those that see n of T tokens, by all lanes of a warp; without positions query n - 1 does.
@@ -62,13 +61,12 @@ struct RowCells {
   /// Sums over the warp's rows, to [4 C] numbers of its own.
   __device__ void over_rows(float (&x)[C], float* to) const {
     scatter_sum<C, 16, 4>(x);
-    if constexpr (C == 16) {
+    if constexpr (C == 16)
       to[column(lane / 4 * 2)] = x[0], to[column(lane / 4 * 2 + 1)] = x[1];
-    } else if constexpr (C == 8) {
+    else if constexpr (C == 8)
       to[column(lane / 4)] = x[0];
-    } else if (lane / 4 % 2 == 0) {
+    else if (lane / 4 % 2 == 0)
       to[column(lane / 8)] = x[0];
-    }
   }
   /// A state as each thread keeps it for itself: a warp's numbers are neighbours.
   __device__ void keep(float* to, const float (&W)[C]) const {
@@ -88,9 +86,8 @@ struct RowCells {
     CT_FOR(c, C) W[c] = from && row < V && column(c) < K ? from[row * K + column(c)] : 0.0f;
   }
   __device__ void store(Write mode, float* to, int V, int K, const float (&W)[C]) const {
-    CT_FOR(c, C) {
+    CT_FOR(c, C)
       if (row < V && column(c) < K) put(mode, to + row * K + column(c), W[c]);
-    }
   }
 
  private:

@@ -217,11 +217,10 @@ __global__ void __launch_bounds__(kThreads) small_forward(const __grid_constant_
       if (first + t >= walk.T) break;
       if (op.before && !walk.position) walk.read(S, walk.stage.queries[t], first + t, true);
       walk.step(t, values[t], gains[t], S);
-      if (walk.position) {
+      if (walk.position)
         read_listed(first + t + 1);
-      } else if (!op.before) {
+      else if (!op.before)
         walk.read(S, walk.stage.queries[t], first + t, true);
-      }
     }
   }
 }
@@ -246,13 +245,12 @@ __global__ void __launch_bounds__(kThreads, 3) small_backward(const __grid_const
     CT_UNROLL(int t = kTokens - 1; t >= 0; --t) {
       if (first + t >= walk.T) continue;
       walk.step_back(t, first + t, values[t], gains[t], S[t], G, [&](const float(&after)[kSide]) {
-        if (walk.position) {
+        if (walk.position)
           walk.listed(first + t + 1, [&](int i, const float(&row)[kSide], bool mine) {
             walk.read_back(after, row, i, mine, G);
           });
-        } else if (!op.before) {
+        else if (!op.before)
           walk.read_back(after, walk.stage.queries[t], first + t, true, G);
-        }
       });
       if (op.before && !walk.position) walk.read_back(S[t], walk.stage.queries[t], first + t, true, G);
     }

@@ -150,9 +150,8 @@ struct RowReader {
   /// One column c of the sum (column0 = 0).
   __device__ __forceinline__ Real column(const TokenIds<kTables>& ids, int c) const {
     Real sum = 0;
-    CT_FOR(i, kTables) {
+    CT_FOR(i, kTables)
       if (ids.id[i] >= 0) sum += row(i, ids.id[i])[c - Team::column(0)];
-    }
     return sum;
   }
 };

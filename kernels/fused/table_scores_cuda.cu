@@ -130,13 +130,12 @@ void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
 template <class Real>
 void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const bool full = a.keys.projected[0].columns() % kFavorColumns == 0;
-  if (full && a.keys.tables == 2) {
+  if (full && a.keys.tables == 2)
     backward_favor<true, 2>(exec, a);
-  } else if (full && a.keys.tables == 3) {
+  else if (full && a.keys.tables == 3)
     backward_favor<true, 3>(exec, a);
-  } else {
+  else
     backward_favor<false, 3>(exec, a);
-  }
 }
 
 /// Calls f(team, nu (0: a map of single entries), tables) with types for these keys. kFavor: nu is
@@ -159,15 +158,14 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
   };
   const std::integral_constant<int, 2> two;
   const std::integral_constant<int, 3> three;
-  if (d == 64 && keys.tables == 2) {
+  if (d == 64 && keys.tables == 2)
     with_nu(RowTeam<Real, 8, 2, true>(), two);
-  } else if (d == 64 && keys.tables == 3) {
+  else if (d == 64 && keys.tables == 3)
     with_nu(RowTeam<Real, 8, 2, true>(), three);
-  } else if (d <= 64) {
+  else if (d <= 64)
     with_nu(RowTeam<Real, 8, 2, false>(), three);
-  } else {
+  else
     with_nu(RowTeam<Real, 32, 1, false>(), three);
-  }
 }
 
 }  // namespace

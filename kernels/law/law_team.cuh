@@ -22,9 +22,8 @@ struct Block {
   template <class F>
   __device__ void cells(int rows, int columns, F&& f) const {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-    for (int i = warp; i < rows; i += kWarps) {
+    for (int i = warp; i < rows; i += kWarps)
       for (int j = lane; j < columns; j += 32) f(i, j);
-    }
     __syncthreads();
   }
   template <class Term, class Put>
@@ -65,11 +64,10 @@ template <class Law, bool kBack, class Real, class Op>
 __global__ void __launch_bounds__(kThreads) walk_kernel(const __grid_constant__ Op op) {
   __shared__ Real sums[kWarps];
   const Law law(op, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
-  if constexpr (kBack) {
+  if constexpr (kBack)
     walk_backward(law, Block<Real>{sums});
-  } else {
+  else
     walk_forward(law, Block<Real>{sums});
-  }
 }
 
 /// A block of `threads` a sequence and head.

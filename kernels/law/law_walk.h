@@ -67,9 +67,8 @@ struct Alone {
   /// f(i, j) for i < rows, j < columns; neighbours in j lie side by side.
   template <class F>
   void cells(int rows, int columns, F&& f) const {
-    for (int i = 0; i < rows; ++i) {
+    for (int i = 0; i < rows; ++i)
       for (int j = 0; j < columns; ++j) f(i, j);
-    }
   }
   /// put(i, sum of term(i, j) over j < n) for i < rows; neighbours in j lie side by side. Partial sums in a
   /// fixed order, which the compiler computes side by side.
@@ -79,13 +78,11 @@ struct Alone {
     for (int i = 0; i < rows; ++i) {
       Number partial[kWide] = {}, tail = 0;
       int j = 0;
-      for (; j + kWide <= n; j += kWide) {
+      for (; j + kWide <= n; j += kWide)
         for (int l = 0; l < kWide; ++l) partial[l] += term(i, j + l);
-      }
       for (; j < n; ++j) tail += term(i, j);
-      for (int width = kWide / 2; width > 0; width /= 2) {
+      for (int width = kWide / 2; width > 0; width /= 2)
         for (int l = 0; l < width; ++l) partial[l] += partial[l + width];
-      }
       put(i, partial[0] + tail);
     }
   }
@@ -96,9 +93,8 @@ struct Alone {
     int i = 0;
     for (; i + kWide <= columns; i += kWide) {
       Number total[kWide] = {};
-      for (int j = 0; j < n; ++j) {
+      for (int j = 0; j < n; ++j)
         for (int l = 0; l < kWide; ++l) total[l] += term(i + l, j);
-      }
       for (int l = 0; l < kWide; ++l) put(i + l, total[l]);
     }
     for (; i < columns; ++i) {
@@ -218,9 +214,8 @@ struct Place {
       if (i >= 0 && i < Q) f(i);
       return;
     }
-    for (int i = 0; i < Q; ++i) {
+    for (int i = 0; i < Q; ++i)
       if (seen_by(i) == n) f(i);
-    }
   }
   /// Memory of the law's own, behind the states and their gradient.
   CT_HD Real* scratch() const { return work + (segment_length(T) + 2) * size; }

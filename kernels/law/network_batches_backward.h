@@ -138,11 +138,10 @@ CT_HD inline void NetworkBatches<Real>::inner_back(const Team& team, int c, cons
   // d2 = W2^T e: without a bias.
   times(team, second, d_d2, theta, d_e, false, true);
   add_to(team, second, d_d2, second.e, G, false);
-  if (layer) {
+  if (layer)
     through_error(team, d_e, d_z, d_error);
-  } else {
+  else
     team.each(rows * V, [&](int i) { d_z[i] = d_error[i] = d_e[i]; });
-  }
   add_to(team, second, second.x, d_z, G);
   times_back(team, second, d_z, theta, second.d_x, true);
   team.each(rows * M, [&](int i) { d_z1[i] += second.d_x[i] * Gelu<Real>(z1[i]).slope; });
@@ -221,18 +220,16 @@ CT_HD inline void NetworkBatches<Real>::numbers_back(const Team& team, int c) co
         d_a *= keeps[i], d_b *= keeps[i], d_m *= speeds[i];
       } else if (s <= i) {
         d_b += d_C[i * rows + s], d_m += (moves ? d_D[i * rows + s] : Real(0)) + d_b;
-        if (s == i) {
+        if (s == i)
           by_state[s] = d_m;
-        } else {
+        else
           keep_gets = d_b * C[(i - 1) * rows + s], speed_gets = moves ? d_m * D[(i - 1) * rows + s] : Real(0);
-        }
         d_b *= keeps[i], d_m *= speeds[i];
       }
-      if (s < rows) {
+      if (s < rows)
         of_keep[i * rows + s] = keep_gets, of_speed[i * rows + s] = speed_gets;
-      } else {
+      else
         some[i] = keep_gets, more[i] = speed_gets;
-      }
     }
   });
   team.each(tokens, [&](int i) {

@@ -19,11 +19,10 @@ struct Channels {
 template <class Real, bool kBack>
 __global__ void __launch_bounds__(kMostChannels) wkv_kernel(const __grid_constant__ WkvRead<Real> op) {
   const law::Wkv<Real> law(op, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
-  if constexpr (kBack) {
+  if constexpr (kBack)
     walk_backward(law, Channels());
-  } else {
+  else
     walk_forward(law, Channels());
-  }
 }
 
 template <bool kBack, class Real>

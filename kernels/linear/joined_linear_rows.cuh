@@ -92,11 +92,10 @@ struct NarrowColumns {
   }
   __device__ void put(int row, int c, float x) const {
     if (!has(row, c)) return;
-    if (is_bf16) {
+    if (is_bf16)
       reinterpret_cast<std::uint16_t*>(rows)[at(row, c)] = static_cast<std::uint16_t>(bf16_pair(x, 0));
-    } else {
+    else
       rows[at(row, c)] = x;
-    }
   }
 };
 

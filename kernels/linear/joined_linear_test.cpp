@@ -74,20 +74,18 @@ OpCase make(const std::string& name, const Sizes& s) {
   for (std::size_t i = 0; i < s.O.size(); ++i) {
     op.input(name_of("w", i), {s.O[i], s.I}, normal());
     op.optional(s.bias && i != 1, name_of("b", i), {s.O[i]}, normal());
-    if (s.last_unused && i + 1 == s.O.size()) {
+    if (s.last_unused && i + 1 == s.O.size())
       op.output_without_gradient(name_of("y", i), {s.N, s.O[i]});
-    } else {
+    else
       op.output(name_of("y", i), {s.N, s.O[i]});
-    }
   }
   const auto configure = [s](auto& o) {
     o.precision = s.precision, o.outputs = static_cast<int>(s.O.size());
   };
-  if (s.precision == Precision::full) {
+  if (s.precision == Precision::full)
     call<JoinedLinear>(op, configure);
-  } else {
+  else
     call_forward<JoinedLinear>(op, configure);  // differences say nothing about a map that rounds
-  }
   op.oracle([s](const Values& in, Values& out) { out = maps(s, in); });
   return op.roundings(s.precision == Precision::full ? widest(s) : s.I).gradient_elements(60);
 }
@@ -280,10 +278,9 @@ class JoinedLinearOnCuda : public CudaTest {
     }
     Results out;
     const auto keep = [&](const std::string& before) {
-      for (const auto& [name, t] : set.reals.all()) {
+      for (const auto& [name, t] : set.reals.all())
         for (int r = 0; r < replicas && name.find("_out") != std::string::npos; ++r)
           out[before + name + (r > 0 ? fmt::format("_{}", r) : "")] = download(Device::cuda, t, r);
-      }
     };
     const Exec exec = {.device = Device::cuda};
     forward(exec, op), backward(exec, op);

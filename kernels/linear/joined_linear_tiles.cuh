@@ -56,10 +56,9 @@ struct JoinedTile {
       CT_FOR(i, kTurns) {
         const float* const row_at =
             from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld + first + c;
-        CT_FOR(half, 2) {
+        CT_FOR(half, 2)
           if (c + 2 * half < width)
             copy_async<8>(reinterpret_cast<uint2*>(to + i * kJoinedThreads) + half, row_at + 2 * half);
-        }
       }
     } else {
       CT_FOR(i, kTurns) {
@@ -73,18 +72,16 @@ struct JoinedTile {
   __device__ static void collect(const float* shared, bool is_bf16, Numbers& x, int step = 1) {
     CT_FOR(i, kTurns) {
       const int at = static_cast<int>(threadIdx.x) + i * kJoinedThreads;
-      if (is_bf16) {
+      if (is_bf16)
         x[i] = four_of(reinterpret_cast<const uint2*>(shared)[step * at]);
-      } else {
+      else
         x[i] = reinterpret_cast<const Four<float>*>(shared)[at];
-      }
     }
   }
   /// Zeroes the numbers outside the matrix.
   __device__ static void clear(int width, int n0, int N, Numbers& x) {
-    CT_FOR2(i, kTurns, e, 4) {
+    CT_FOR2(i, kTurns, e, 4)
       if (n0 + row(i) >= N || column() + e >= width) x[i].v[e] = 0;
-    }
   }
   __device__ static void keep(const Numbers& x, std::uint16_t* to) {
     CT_FOR(i, kTurns) {
@@ -98,10 +95,9 @@ struct JoinedTile {
 /// The output and its column of each 16 columns of all; by every thread, before a barrier.
 __device__ __forceinline__ void list_columns(const LinearSlabs& s,
                                              int2 (&list)[LinearSlabs::kMostColumns / 16]) {
-  for (int i = static_cast<int>(threadIdx.x); i < s.count; i += kJoinedThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < s.count; i += kJoinedThreads)
     for (int c = 0; c < s.slab[i].width; c += 16)
       list[(s.slab[i].at + c) / 16] = make_int2(s.slab[i].output, s.slab[i].first + c);
-  }
 }
 
 /// Weights of all outputs as operands, [columns][kStep], zeros where there are none. kTurned: rows in their
@@ -174,9 +170,8 @@ __device__ __forceinline__ void put_four(Write mode, float* rows, bool is_bf16, 
     *to = sum;
     return;
   }
-  CT_FOR(e, 4) {
+  CT_FOR(e, 4)
     if (column + e < columns) put(mode, row + column + e, v[e]);
-  }
 }
 
 template <int D>

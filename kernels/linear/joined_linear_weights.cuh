@@ -21,9 +21,7 @@ __device__ __forceinline__ void add_outer(const std::uint16_t* xs, const std::ui
     CT_UNROLL(int n = 0; n < kWide; n += 2) {
       unsigned b[4];
       load_matrices<true>(b, xs + (k + lane % 16) * X::kStep + c0 + n * 8 + lane / 16 * 8);
-      CT_FOR(m, kHigh) {
-        mma_bf16(sums[m][n], sums[m][n + 1], rows[m], b);
-      }
+      CT_FOR(m, kHigh) mma_bf16(sums[m][n], sums[m][n + 1], rows[m], b);
     }
   }
 }
@@ -223,11 +221,10 @@ void weights_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Line
                  per_replica(s.count * s.pieces, a.x.value.R), kJoinedThreads, bytes, a, s);
     return true;
   };
-  if (operands) {
+  if (operands)
     launch.template operator()<true, 3>() || launch.template operator()<true, 1>();
-  } else {
+  else
     launch.template operator()<false, 2>() || launch.template operator()<false, 1>();
-  }
   sum_pieces<float, 32, 16>(
       exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
       [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; }, keep);

@@ -288,11 +288,10 @@ struct WideMap {
       if constexpr (kForward) {
         Part::request(x, row, at, left);
       } else if constexpr (kWeights) {
-        if (own[h].raw) {
+        if (own[h].raw)
           WideRaw::request(own[h].matrix, at, own[h].column, reinterpret_cast<float*>(left));
-        } else {
+        else
           Part::request(own[h].matrix, at, own[h].column, left);
-        }
       } else {
         int from = 0;
         const WideMatrix y = d_y(asked_step, from);
@@ -341,13 +340,11 @@ struct WideMap {
     }
   }
   __device__ __forceinline__ void add_sides(std::uint16_t* left, const Outputs& own, Sides& side) const {
-    CT_FOR(h, 2) {
-      if (own[h].side && own[h].raw) {
+    CT_FOR(h, 2)
+      if (own[h].side && own[h].raw)
         WideRaw::add_columns(reinterpret_cast<const float*>(left + h * left_size), side[h]);
-      } else if (own[h].side) {
+      else if (own[h].side)
         Part::add_columns(left + h * left_size, side[h]);
-      }
-    }
   }
   __device__ __forceinline__ void put(const Sums& sums) const {
     CT_FOR(h, 2) {

@@ -41,9 +41,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == sizeof(float) ? 4 : 
   const int target = op.target.value.at(r)[n];
   if (target < 0) {
     if (first == 0) op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
-    if (gradients) {
+    if (gradients)
       for (int v = first; v < V; v += kSize) y[v] = 0;
-    }
     return;
   }
   Real held[kFits ? kOwn : 1];
@@ -202,11 +201,10 @@ void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTile
   launch_early(exec, "cross_entropy (operands)", round_operands<D>,
                per_replica(blocks_for(rows * (D / 8), kEntropyThreads), op.x.value.R), kEntropyThreads, 0,
                op);
-  if (gradients && op.x.wanted()) {
+  if (gradients && op.x.wanted())
     rows_in_tiles<D, true>(exec, op, tiles);
-  } else {
+  else
     rows_in_tiles<D, false>(exec, op, tiles);
-  }
   if (gradients && op.w.wanted()) words_in_tiles<D>(exec, op, tiles);
 }
 

@@ -132,9 +132,8 @@ class EntropySteps {
       barriers_made();
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
       for (int i = 0; i < min(count_, kStages); ++i) request(i);
-    }
 #else
     for (int i = 0; i < kAhead; ++i) request(i);
 #endif
@@ -276,11 +275,10 @@ struct EntropyProducts {
     wgmma_wait<kMix ? 1 : 0>(y);
 #else
     const EntropyTile<D> tile{const_cast<std::uint16_t*>(step)};
-    if constexpr (kEntropyHolds<D>) {
+    if constexpr (kEntropyHolds<D>)
       scores(rows, tile, 0, y);
-    } else {
+    else
       scores(EntropyTile<D>{own}, static_cast<int>(threadIdx.x) / 32 * 16, tile, 0, y);
-    }
 #endif
   }
   __device__ __forceinline__ void settle() {

@@ -49,11 +49,10 @@ struct EntropyRows {
       CT_FOR2(n, kEntropyCount, e, 4) {
         const int v = v0 + n * 8 + e % 2;
         if (v >= words) y[n][e] = -INFINITY;
-        if (v == target[e / 2]) {
+        if (v == target[e / 2])
           of[e / 2].right = y[n][e];
-        } else {
+        else
           most[e / 2] = fmaxf(most[e / 2], y[n][e]);
-        }
       }
     } else {
       CT_FOR2(n, kEntropyCount, e, 4) most[e / 2] = fmaxf(most[e / 2], y[n][e]);
@@ -138,9 +137,8 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
     products.settle();
     steps.release_before();
     if constexpr (kMix) {
-      if (rises) {
+      if (rises)
         CT_FOR2(n, D / 8, e, 4) products.sums[n][e] *= scale[e / 2];
-      }
       products.weigh(now);
     }
     before = now;
@@ -226,9 +224,8 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
       y[n][e] = power_of_two(fmaf(y[n][e], kLog2E, -of[n * 8 + column + e % 2].x));
     // Few steps have a target among the warp's rows.
     if (__any_sync(kFullWarp, is_near(lane) || is_near(lane + 32))) {
-      CT_FOR2(n, kEntropyCount, e, 4) {
+      CT_FOR2(n, kEntropyCount, e, 4)
         if (row + e / 2 * 8 == __float_as_int(of[n * 8 + column + e % 2].y)) y[n][e] -= share;
-      }
     }
     products.settle();
     steps.release_before();

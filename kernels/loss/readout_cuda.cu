@@ -142,11 +142,10 @@ __device__ Real loss_of(const SquaredLoss<Real>& a, int r, std::int64_t i, bool 
     }
     if (!wanted) continue;
     Real* d_y = a.y.gradient.at(r) + i * V + v0;
-    if (aligned && V - v0 >= 4 && is_aligned16(d_y)) {
+    if (aligned && V - v0 >= 4 && is_aligned16(d_y))
       *reinterpret_cast<Four<Real>*>(d_y) = {{error[0], error[1], error[2], error[3]}};
-    } else {
+    else
       for (int k = 0; k < 4 && v0 + k < V; ++k) d_y[k] = error[k];
-    }
   }
   const Real loss = target < 0 ? Real(0) : warp_sum(squares) / 2;
   if (target >= 0) answer = __shfl_sync(kFullWarp, answer, target / 4 % 32);
@@ -260,9 +259,8 @@ void backward_cuda(const Exec& exec, const GatherValues<Real>& a) {
 template <class Real>
 void forward_cuda(const Exec& exec, const SquaredLoss<Real>& a) {
   if (a.y.value.R == 0) return;
-  if (a.y.value.rows() <= kFewQueries) {
+  if (a.y.value.rows() <= kFewQueries)
     return launch(exec, "squared loss", few_losses<Real>, static_cast<unsigned>(a.y.value.R), 1024, 0, a);
-  }
   launch(exec, "squared loss", query_loss<Real>,
          per_replica(blocks_for(a.y.value.rows(), kWarps), a.y.value.R), kThreads, 0, a);
   launch(exec, "squared loss (mean)", mean_loss<Real>, static_cast<unsigned>(a.y.value.R), kThreads, 0, a);

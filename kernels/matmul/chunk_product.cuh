@@ -48,9 +48,8 @@ struct ChunkSums {
 
   __device__ __forceinline__ ChunkSums() { clear(); }
   __device__ __forceinline__ void clear() {
-    CT_FOR2(m, MT, n, NT) {
+    CT_FOR2(m, MT, n, NT)
       CT_FOR(i, 4) at[m][n][i] = 0;
-    }
   }
   __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
   __device__ __forceinline__ static int first_row() { return warp() / kAcross * kRows; }
@@ -60,17 +59,13 @@ struct ChunkSums {
   template <class F>
   __device__ __forceinline__ void pairs(F&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-    CT_FOR2(m, MT, h, 2) {
-      CT_FOR(n, NT) {
-        f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
-      }
-    }
+    CT_FOR2(m, MT, h, 2)
+      CT_FOR(n, NT) f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
   }
   template <class F>
   __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
-    CT_FOR2(m, MT, n, NT) {
+    CT_FOR2(m, MT, n, NT)
       CT_FOR(i, 4) f(at[m][n][i], other.at[m][n][i]);
-    }
   }
   __device__ __forceinline__ void subtract(const ChunkSums& other) {
     each(other, [](float& x, float y) { x -= y; });
@@ -170,9 +165,7 @@ struct ChunkSums {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
     CT_FOR2(m, MT, h, 2) {
       float sum = 0;
-      CT_FOR(n, NT) {
-        sum += f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
-      }
+      CT_FOR(n, NT) sum += f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
       sum += __shfl_xor_sync(kFullWarp, sum, 1);
       sum += __shfl_xor_sync(kFullWarp, sum, 2);
       if (lane % 4 == 0) sums[warp() % kAcross * M + row + 16 * m + 8 * h] = sum;
@@ -184,9 +177,7 @@ struct ChunkSums {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
     CT_FOR(n, NT) {
       float two[2] = {};
-      CT_FOR2(m, MT, h, 2) {
-        f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
-      }
+      CT_FOR2(m, MT, h, 2) f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
       CT_UNROLL(int offset = 4; offset < 32; offset *= 2) {
         two[0] += __shfl_xor_sync(kFullWarp, two[0], offset);
         two[1] += __shfl_xor_sync(kFullWarp, two[1], offset);
@@ -242,11 +233,10 @@ struct ChunkSums {
   /// are 0 outside of k in [from, to), multiples of 16, may be left out.
   template <bool kTurnedA, bool kTurnedB, int kDepth, class B>
   __device__ __forceinline__ void add(Staged<kPrecision> a, B b, int from = 0, int to = kDepth) {
-    if constexpr (kPrecision == Precision::bf16) {
+    if constexpr (kPrecision == Precision::bf16)
       add_bf16<kTurnedA, kTurnedB, kDepth>(a, b);  // straight code is faster than less of it
-    } else {
+    else
       add_float<kTurnedA, kTurnedB>(a, b, from, to);
-    }
   }
 
  private:
@@ -297,25 +287,21 @@ struct ChunkSums {
           unsigned y[2], y_low[2];
           CT_FOR(i, 2) {
             const float v = kTurnedB ? b.get(k + 4 * i, n0 + 8 * n) : b.get(n0 + 8 * n, k + 4 * i);
-            if (kFull) {
+            if (kFull)
               split(v, y[i], y_low[i]);
-            } else {
+            else
               y[i] = std::is_same_v<B, Unstaged> ? tf32_of(v) : __float_as_uint(v);
-            }
           }
-          CT_FOR(m, MT) {
-            if constexpr (kFull) {
+          CT_FOR(m, MT)
+            if constexpr (kFull)
               mma_halves(part[m][n], x[m], x_low[m], y, y_low);
-            } else {
+            else
               mma_tf32(at[m][n], x[m], y[0], y[1]);
-            }
-          }
         }
       }
       if (kFull) {
-        CT_FOR2(m, MT, n, NT) {
+        CT_FOR2(m, MT, n, NT)
           CT_FOR(i, 4) at[m][n][i] += part[m][n][i];
-        }
       }
     }
   }

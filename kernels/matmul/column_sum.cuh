@@ -87,9 +87,8 @@ __global__ void __launch_bounds__(512)
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
   Real total = 0;
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0)
     CT_FOR(i, 16) total += sums[i];
-  }
   if (cluster > 1) {
     if (threadIdx.x == 0) sums[0] = total;
     total = cluster_sum(sums, 0, cluster, rank);
@@ -110,13 +109,12 @@ void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, in
     launch_clusters(cluster, exec, name, kernel, grid, threads, 0, a, cluster);
   };
   const unsigned blocks = narrow ? static_cast<unsigned>(a.columns) : blocks_for(a.columns, 32);
-  if (narrow) {
+  if (narrow)
     launch(narrow_column_sum<Real>, 512, blocks);
-  } else if (a.rows >= 1024 || (a.rows >= 128 && static_cast<std::int64_t>(blocks) * a.batch < 32)) {
+  else if (a.rows >= 1024 || (a.rows >= 128 && static_cast<std::int64_t>(blocks) * a.batch < 32))
     launch(wide_column_sum<Real, 32>, 32 * 32, blocks);  // few blocks: their loads are what takes time
-  } else {
+  else
     launch(wide_column_sum<Real, 8>, 32 * 8, blocks);
-  }
 }
 
 }  // namespace crosstalk::device

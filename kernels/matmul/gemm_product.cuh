@@ -114,13 +114,12 @@ struct Product {
     }
   }
   __device__ void load_b(int column, int k, Real (&v)[4]) const {
-    if (column >= N || k >= K) {
+    if (column >= N || k >= K)
       load4<Real>(b_, 0, false, v);
-    } else if (kAlongB) {
+    else if (kAlongB)
       load4(b_ + (column * b.ld + k), K - k, aligned_b, v);
-    } else {
+    else
       load4(b_ + (k * b.ld + column), N - column, aligned_b, v);
-    }
   }
   /// The same, to shared memory in the background.
   __device__ void copy_a(int row, int k, Real* to) const {
@@ -157,9 +156,8 @@ struct Product {
       put_all(target, v);
       return;
     }
-    CT_FOR(j, W) {
+    CT_FOR(j, W)
       if (column + j < N) put(mode, target + j, v[j]);
-    }
   }
 };
 

@@ -159,9 +159,8 @@ class TensorProduct {
   }
   __device__ __forceinline__ void copy(int k, float* stage) const {
     if (k < at_.end) {
-      if constexpr (Op::kAsync) {
+      if constexpr (Op::kAsync)
         CT_FOR(i, A::kTurns) op_.copy_a(at_.row0 + A::row(i), k + A::k(i), A::at(stage, i));
-      }
       CT_FOR(i, B::kTurns) op_.copy_b(at_.column0 + B::row(i), k + B::k(i), B::at(stage + A::kSize, i));
     }
     copies_commit();
@@ -260,11 +259,10 @@ __global__ void __launch_bounds__(WideTile::kThreads, WideTile::kBlocks)
     CT_FOR(a, 4) {
       float v[4];
       sums.four(a, x, v);
-      if (slices > 1) {
+      if (slices > 1)
         put_all(shared + row * kLd + sums.column(a), v);
-      } else {
+      else
         op.store(at.row0 + row, at.column0 + sums.column(a), v, sums.side[x]);
-      }
     }
     if (Op::kSide && slices > 1 && threadIdx.x % 4 == 0) sides[row] = sums.side[x];
   }

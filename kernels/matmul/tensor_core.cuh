@@ -37,13 +37,12 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
 /// The factor in place of x, as the tensor cores take it: its two halves, or x rounded.
 template <Precision kPrecision>
 __device__ __forceinline__ void operand_of(float x, unsigned& high, unsigned& low) {
-  if constexpr (kPrecision == Precision::full) {
+  if constexpr (kPrecision == Precision::full)
     split(x, high, low);
-  } else if constexpr (kPrecision == Precision::tf32) {
+  else if constexpr (kPrecision == Precision::tf32)
     high = tf32_of(x);
-  } else {
+  else
     high = bf16_pair(0, x) & 0xffff0000;  // a number of 8 bits is one of 11 as well
-  }
 }
 
 __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -147,15 +146,11 @@ __device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b
     }
   } else {
     unsigned high[2][4], low[2][4];
-    CT_FOR2(m, 2, i, 4) {
-      operand_of<kPrecision>(a[2 * m + i % 2][i / 2], high[m][i], low[m][i]);
-    }
+    CT_FOR2(m, 2, i, 4) operand_of<kPrecision>(a[2 * m + i % 2][i / 2], high[m][i], low[m][i]);
     // Two columns at a time: four sums that do not wait for each other.
     CT_UNROLL(int n0 = 0; n0 < 4; n0 += 2) {
       unsigned y[2][2], z[2][2];
-      CT_FOR(i, 4) {
-        operand_of<kPrecision>(b[n0 + i / 2][i % 2], y[i / 2][i % 2], z[i / 2][i % 2]);
-      }
+      CT_FOR(i, 4) operand_of<kPrecision>(b[n0 + i / 2][i % 2], y[i / 2][i % 2], z[i / 2][i % 2]);
       if (kPrecision == Precision::full) {
         CT_FOR(i, 4) mma_tf32(sums[i % 2][n0 + i / 2], low[i % 2], y[i / 2][0], y[i / 2][1]);
         CT_FOR(i, 4) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], z[i / 2][0], z[i / 2][1]);

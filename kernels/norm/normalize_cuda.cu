@@ -30,9 +30,8 @@ template <int N, class F>
 __device__ __forceinline__ void for_entries(int d, F&& f) {
   const int lane = threadIdx.x % 32;
   if constexpr (N > 0) {
-    CT_FOR(i, N) {
+    CT_FOR(i, N)
       if (lane + 32 * i < d) f(lane + 32 * i, i);
-    }
   } else {
     for (int j = lane; j < d; j += 32) f(j, 0);
   }

@@ -52,11 +52,10 @@ struct RowsOfFours {
     CT_FOR(q, kFours) {
       if (!has(m) || !inside(q)) continue;
       const std::int64_t at = place(m, q);
-      if (t.is_bf16()) {
+      if (t.is_bf16())
         *reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(t.at(r)) + at) = pairs_of(x[q]);
-      } else {
+      else
         *reinterpret_cast<Four<float>*>(t.at(r) + at) = x[q];
-      }
     }
   }
   /// Sum of f(q, e) over this lane's part of a row.
@@ -68,9 +67,8 @@ struct RowsOfFours {
     return all;
   }
   __device__ void add_up(float (&x)[kTurns]) const {
-    CT_UNROLL(int offset = kLanes / 2; offset > 0; offset /= 2) {
+    CT_UNROLL(int offset = kLanes / 2; offset > 0; offset /= 2)
       CT_FOR(m, kTurns) x[m] += __shfl_xor_sync(kFullWarp, x[m], offset);
-    }
   }
 };
 

@@ -13,9 +13,8 @@ static_assert(4 * kThreads == kAdamBlock);
 /// x^n by squaring: some 20 roundings, where the library's power takes longer than the rest of the block.
 __device__ double power(double x, std::int32_t n) {
   double result = 1;
-  for (; n > 0; n /= 2, x *= x) {
+  for (; n > 0; n /= 2, x *= x)
     if (n % 2 == 1) result *= x;
-  }
   return result;
 }
 
@@ -55,12 +54,10 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
     CT_FOR(w, kThreads / 32) sum += squares[w];
     a.squares.at(r)[blockIdx.x] = sum;
   }
-  if (a.weight_decay) {
+  if (a.weight_decay)
     CT_FOR(j, 4) pi[j] *= keep;
-  }
-  if (a.gradient_scale) {
+  if (a.gradient_scale)
     CT_FOR(j, 4) gi[j] *= scale;
-  }
   const Real b1 = static_cast<Real>(a.beta1), b2 = static_cast<Real>(a.beta2), eps = static_cast<Real>(a.eps);
   const Real c1 = static_cast<Real>(1 - a.beta1), c2 = static_cast<Real>(1 - a.beta2);
   CT_FOR(j, 4) {

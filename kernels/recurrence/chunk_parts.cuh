@@ -14,19 +14,17 @@ constexpr int kChunk = sizeof(Real) == 4 ? 16 : 8;
 // the compiler knows, since a kernel without them gets all 16 barriers, which limits blocks a multiprocessor.
 template <int kFirst, int N = 1>
 __device__ __forceinline__ void barrier_wait(int threads, int i = 0) {
-  if (N == 1 || i == 0) {
+  if (N == 1 || i == 0)
     asm volatile("bar.sync %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
-  } else if constexpr (N > 1) {
+  else if constexpr (N > 1)
     barrier_wait<kFirst + 1, N - 1>(threads, i - 1);
-  }
 }
 template <int kFirst, int N = 1>
 __device__ __forceinline__ void barrier_arrive(int threads, int i = 0) {
-  if (N == 1 || i == 0) {
+  if (N == 1 || i == 0)
     asm volatile("bar.arrive %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
-  } else if constexpr (N > 1) {
+  else if constexpr (N > 1)
     barrier_arrive<kFirst + 1, N - 1>(threads, i - 1);
-  }
 }
 
 /// Those of W chain warps and N builders, each with a slot.

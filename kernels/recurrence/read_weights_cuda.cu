@@ -20,18 +20,16 @@ struct Step {
   bool decays;
 
   __device__ Real x(int i) const {
-    if constexpr (kOwn) {
+    if constexpr (kOwn)
       return k[i];
-    } else {
+    else
       return other_x[i];
-    }
   }
   __device__ Real y(int i) const {
-    if constexpr (kOwn) {
+    if constexpr (kOwn)
       return k[i];
-    } else {
+    else
       return other_y[i];
-    }
   }
   __device__ Real decay(int i) const { return factor[kOwn ? 0 : i]; }
 
@@ -57,13 +55,11 @@ struct Step {
   /// Takes r after this write to r before it. read = y.r
   __device__ void undo(bool decayed, Real read, Real (&r)[E]) const {
     const Real erased = e * read;
-    CT_FOR(i, E) {
-      if (decays && decayed) {
+    CT_FOR(i, E)
+      if (decays && decayed)
         r[i] = decay(i) * (r[i] - erased * x(i));
-      } else {
+      else
         r[i] = (decays ? decay(i) * r[i] : r[i]) - erased * x(i);
-      }
-    }
   }
 };
 
@@ -74,9 +70,8 @@ __device__ void walk(Team& team, const ReadWeightsFields<Real>& s, int writes, R
                      Real* states, Real* products, Real* a) {
   constexpr int kAhead = kOwn ? 4 : 2;
   Step<Real, Team, kOwn> steps[kAhead];
-  CT_FOR(slot, kAhead) {
+  CT_FOR(slot, kAhead)
     if (writes - 1 - slot >= 0) steps[slot].load(s, writes - 1 - slot);
-  }
   for (int first = writes - 1; first >= 0; first -= kAhead) {
     CT_FOR(slot, kAhead) {
       const int m = first - slot;
@@ -120,9 +115,8 @@ __global__ void __launch_bounds__(32 * W) read_weights(const __grid_constant__ R
 /// This thread's entries of a vector in memory, put as `mode` says.
 template <class T, class Real>
 __device__ void give(Write mode, Real* target, int K, const Real (&x)[T::E]) {
-  CT_FOR(i, T::E) {
+  CT_FOR(i, T::E)
     if (T::entry(i) < K) put(mode, target + T::entry(i), x[i]);
-  }
 }
 
 /// Zeros for what the first query does not see, or no erase uses.
@@ -130,9 +124,8 @@ template <int kThreads, class Real>
 __device__ __forceinline__ void clear_unseen(const ReadWeightsFields<Real>& s, int q, int writes) {
   const auto clear = [&](const HeadField<Real>& f, int from) {
     if (q > 0 || f.write != Write::overwrite) return;
-    for (int n = from; n < f.N; ++n) {
+    for (int n = from; n < f.N; ++n)
       for (int c = threadIdx.x; c < f.C; c += kThreads) f.gradient(n)[c] = 0;
-    }
   };
   clear(s.k, writes), clear(s.w, writes), clear(s.g, writes / s.N);
   clear(s.own_x, s.erases && !s.x_is_k ? writes : 0), clear(s.own_y, s.erases && !s.y_is_k ? writes : 0);
@@ -230,16 +223,14 @@ __global__ void __launch_bounds__(32 * W)
           CT_FOR(i, E) made[i] += step.e * c * step.x(i), state[i] = made[i];
         }
         if constexpr (!kOwn) {
-          if (step.decays && s.decayed && !scalar) {
+          if (step.decays && s.decayed && !scalar)
             CT_FOR(i, E) rho[i] *= step.decay(i);
-          }
         }
         Real sums[kOwn ? 3 : 4] = {T::share(step.k, state), Real(0), T::share(rho, state)};
-        if constexpr (kOwn) {
+        if constexpr (kOwn)
           sums[1] = T::share(step.k, rho);
-        } else {
+        else
           sums[1] = T::share(step.other_x, rho), sums[3] = T::share(step.other_y, state);
-        }
         team.sum(sums);
         if (!trail) c = sums[0];
         const Real read = kOwn || s.y_is_k ? c : sums[kOwn ? 0 : 3],
@@ -256,9 +247,8 @@ __global__ void __launch_bounds__(32 * W)
                                  factor,
                                  scalar};
         if (threadIdx.x == 0) give_scalars(s, of, m, sums[1], sums[2]);
-        if (scalar && s.decayed) {
+        if (scalar && s.decayed)
           CT_FOR(i, E) rho[i] *= factor;
-        }
         give_vectors<T, kOwn>(s, of, m, K, step, rho, state);
         CT_FOR(i, E) {
           const Real rest = step.decays && !s.decayed ? step.decay(i) * rho[i] : rho[i];
@@ -275,17 +265,16 @@ __global__ void __launch_bounds__(32 * W)
 template <class F>
 void with_key_team(int K, F&& f) {
   using std::integral_constant;
-  if (K <= 32) {
+  if (K <= 32)
     f(integral_constant<int, 1>(), integral_constant<int, 1>());
-  } else if (K <= 128) {
+  else if (K <= 128)
     f(integral_constant<int, 1>(), integral_constant<int, 4>());
-  } else if (K <= 1024) {
+  else if (K <= 1024)
     f(integral_constant<int, 8>(), integral_constant<int, 4>());
-  } else if (K <= 32768) {
+  else if (K <= 32768)
     f(integral_constant<int, 32>(), integral_constant<int, 32>());
-  } else {
+  else
     refuse_shape("read_weights", "K", K, 32768);
-  }
 }
 
 /// Calls f(warps, entries a thread, kOwn).
@@ -294,11 +283,10 @@ void with_read_team(const ReadWeights<Real>& op, F&& f) {
   const bool own =
       (op.erase == Erase::none || op.erase == Erase::delta || (op.erase == Erase::tied && !op.erase_read)) &&
       (!op.log_decay || op.log_decay.value.dim(3) == 1);
-  if (own && op.K() <= kLargestTeam) {
+  if (own && op.K() <= kLargestTeam)
     with_team("read_weights", op.K(), [&](auto w, auto e) { f(w, e, std::true_type()); });
-  } else {
+  else
     with_key_team(op.K(), [&](auto w, auto e) { f(w, e, std::false_type()); });
-  }
 }
 
 }  // namespace

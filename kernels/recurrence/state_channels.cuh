@@ -275,11 +275,10 @@ struct ChannelParts {
         const bool of_reads = at < kLeaf;
         const int shift = of_reads ? of_q : of_x, row = j + rows - kLeaf + (kLeaf - rows + n + shift) % kLeaf;
         const bool seen = n + shift < rows;
-        if (of_reads) {
+        if (of_reads)
           Op::put1(scores + row * kSide + j, seen ? sums[i] : 0);
-        } else {
+        else
           matrix[row * stride + j] = seen && n + shift > 0 ? erase[row] * sums[i] : 0;
-        }
       }
     }
   }
@@ -369,9 +368,8 @@ struct ChannelParts {
       }
       d_k[j] += h;
     }
-    CT_FOR(n, kLeaf) {
+    CT_FOR(n, kLeaf)
       if (n + 1 < kLeaf || !late_) E[(to + n) * D + c] = d_x[n];
-    }
   }
 
   /// N neighbours, whose alignment is that of all of them (at most of 16 bytes).

@@ -110,9 +110,7 @@ struct ChannelBackward {
     parts.load(walk, op, first, valid, [&] {
       d_o_in.fetch(walk.of_queries(has_gradient ? op.o.gradient : op.o.value, first, valid, V), V);
       written_in.fetch(walk.written(op, first, valid), V);
-      if (threadIdx.x >= Tile::kThreads - 32) {
-        fill_gains(walk, op, first, valid, memory.write, memory.erase);
-      }
+      if (threadIdx.x >= Tile::kThreads - 32) fill_gains(walk, op, first, valid, memory.write, memory.erase);
       d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
       fetch_kept<WholeTile, Memory::kStateStaged, false>(op, walk, chunk, memory.state, memory.inverse);
     });
@@ -336,9 +334,8 @@ struct ChannelBackward {
     if (!kHalves || own == 0) {
       const int at = others * kSide;
       d_k.template add<true, true, kHalf>(pairs_of(memory.scores + at), rows_of(with + others * kRow));
-      if (walk.solves) {
+      if (walk.solves)
         d_k.template add<true, true, kHalf>(pairs_of(memory.inverse + at), rows_of(a_with + others * kRow));
-      }
     }
   }
 
@@ -401,9 +398,8 @@ struct ChannelBackward {
         d_x = four(memory.d_a + at);
         const float values[4] = {d_x.x, d_x.y, d_x.z, d_x.w};
         CT_FOR(i, 4) d_erase += values[i] * Parts::Raw::value(memory.x[row * kRow + c + i]);
-        CT_UNROLL(int offset = D / 8; offset > 0; offset /= 2) {
+        CT_UNROLL(int offset = D / 8; offset > 0; offset /= 2)
           d_erase += __shfl_xor_sync(kFullWarp, d_erase, offset);
-        }
         d_x.x *= e, d_x.y *= e, d_x.z *= e, d_x.w *= e;
         if (!walk.tied) d_k.x += d_x.x, d_k.y += d_x.y, d_k.z += d_x.z, d_k.w += d_x.w;
       }
@@ -423,9 +419,8 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
                                                       const ChannelBackwardMemory<Tile>& memory) {
   const ChannelBackward<Tile> back{walk, op, memory, memory.parts};
   typename Tile::State d_state;
-  if (op.end.gradient && walk.pass == 0) {
+  if (op.end.gradient && walk.pass == 0)
     d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), walk.K);
-  }
   for (int chunk = walk.chunks - 1; chunk >= 0; --chunk) {
     const int step = Tile::kListed ? walk.step : Tile::C;
     const int first = chunk * step, valid = min(step, walk.T - first);
@@ -456,14 +451,12 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     __syncthreads();
     back.put_rows(first, valid);
     d_state.template add<true, true, Tile::C>(back.rows_of(memory.d_o), back.rows_of(q_read));
-    if (walk.solves) {
+    if (walk.solves)
       d_state.template add<true, true, Tile::C>(back.rows_of(memory.rest), back.rows_of(a_read));
-    }
     __syncthreads();
   }
-  if (op.start.wanted()) {
+  if (op.start.wanted())
     d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), walk.K);
-  }
 }
 
 template <class Tile>

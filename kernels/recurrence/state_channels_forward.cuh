@@ -73,13 +73,10 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
       __syncthreads();
     }
     parts.load(walk, op, first, valid, [] {});
-    if (threadIdx.x >= Tile::kThreads - 32) {
-      fill_gains(walk, op, first, valid, memory.write, memory.erase);
-    }
+    if (threadIdx.x >= Tile::kThreads - 32) fill_gains(walk, op, first, valid, memory.write, memory.erase);
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
-    if (!StateWalk<Tile>::kShort && op.states) {
+    if (!StateWalk<Tile>::kShort && op.states)
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, chunks, chunk), K);
-    }
     if (const int soon = min(step, walk.T - first - step), next = first + step; soon > 0) {
       if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, next, soon), soon);
       prefetch_rows<Tile>(1, walk.keys(op, next, soon), soon);
@@ -117,9 +114,8 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
       u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.written + i * kRow + v, a, b); });
-      if (op.solved) {
+      if (op.solved)
         u.template put<Tile::kWhole>(Write::overwrite, walk.of_erases(op.solved.value, first, valid, V), V);
-      }
       __syncthreads();
     }
 
@@ -130,9 +126,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
     state.template add<true, true, C>(written, Matrix{parts.k_left, kRow});
     __syncthreads();
   }
-  if (op.end.value) {
-    state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
-  }
+  if (op.end.value) state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
 }
 
 template <class Tile>

@@ -45,9 +45,8 @@ struct BackwardMemory {
     scores = carve.take<Type>(kPairs);
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
     d_rest = carve.take<Type>(kTokens);
-    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase}) {
+    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase})
       *sums = carve.take<float>(kSums);
-    }
     of_pairs = carve.take<float>(gated ? 2 * Tile::Side::kDown * C : 0);
     of_rows = carve.take<float>(gated ? 2 * Tile::Side::kAcross * C : 0);
     parts = carve.take<float>(Tile::W);
@@ -180,11 +179,10 @@ struct ChunkBackward {
     k_in.fetch(walk.keys(op, first, valid), K);
     d_o_in.fetch(walk.of_queries(op.o.gradient, first, valid, V), V);
     const auto rows = walk.written(op, first, valid);
-    if constexpr (!kShortRows) {
+    if constexpr (!kShortRows)
       written_in.fetch(rows, V);
-    } else if (walk.solves) {
+    else if (walk.solves)
       written_in.fetch(walk.short_solved(op, first, valid));
-    }
     Eights<Tile, D, D> state_in;
     Eights<Tile, C, C> inverse_in;
     if constexpr (kShortRows) {
@@ -232,11 +230,10 @@ struct ChunkBackward {
     if (!Tile::kListed) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
     walk.prefetch_state(4, op, chunk);
     if (!walk.solves) return;
-    if constexpr (kShortRows) {
+    if constexpr (kShortRows)
       prefetch_rows<Tile, 2 * D>(5, walk.short_solved(op, before, step), step);
-    } else {
+    else
       prefetch_rows<Tile, 4 * D>(5, walk.of_erases(op.solved.value, before, step, V), step);
-    }
     if constexpr (Walk::kShort) {  // two rows a thread
       const auto rows = walk.short_inverse(op, chunk);
       prefetch_rows<Tile, 4 * C>(6, typename Walk::ShortRows{rows.at, 4 * C, C / 2}, C / 2);
@@ -421,9 +418,8 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
   using Op = typename Tile::Op;
   const ChunkBackward<Tile> at{op, walk, memory};
   typename Tile::State d_state;
-  if (op.end.gradient && walk.pass == 0) {
+  if (op.end.gradient && walk.pass == 0)
     d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), walk.K);
-  }
   const int step = at.step, last_first = (walk.chunks - 1) * step;
   auto gains = walk.gains(op, last_first, walk.T - last_first);
   for (int chunk = walk.chunks - 1; chunk >= 0; --chunk) {
@@ -450,9 +446,8 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
     if (walk.solves) d_state.template add<true, true, Tile::C>(walk.tied ? at.d_rest : at.d_rest_aged, at.x);
     __syncthreads();
   }
-  if (op.start.wanted()) {
+  if (op.start.wanted())
     d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), walk.K);
-  }
 }
 
 template <class Tile>

@@ -105,11 +105,10 @@ void chunk_read(const Exec& exec, const StateRead<Real>& op) {
     if (has_channels(op)) return channel_read<kBack>(exec, op);
     with_tile(op, [&](auto tile) {
       using Tile = std::conditional_t<kBack, decltype(tile), typename decltype(tile)::Forward>;
-      if constexpr (kBack) {
+      if constexpr (kBack)
         launch(exec, op, chunk_backward<Tile>, Tile::kThreads, bytes_of<BackwardMemory, Tile>(op));
-      } else {
+      else
         launch(exec, op, chunk_forward<Tile>, Tile::kThreads, bytes_of<ForwardMemory, Tile>(op));
-      }
     });
   }
 }

@@ -136,9 +136,8 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       look.put(memory.x, valid);
     }
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
-    if (!StateWalk<Tile>::kShort && op.states) {
+    if (!StateWalk<Tile>::kShort && op.states)
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, walk.chunks, chunk), K);
-    }
     if (threadIdx.x < 32) {
       walk.fill(gates, op, gains);
       gains = walk.gains(op, first + step, soon);
@@ -192,9 +191,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     advance_state(walk, gates, aged, k, state);
     __syncthreads();
   }
-  if (op.end.value) {
-    state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
-  }
+  if (op.end.value) state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
 }
 
 template <class Tile>

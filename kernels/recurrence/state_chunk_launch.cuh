@@ -26,9 +26,8 @@ inline bool aligned(const StateRead<float>& op) {
                                   op.inverse.value.data,
                                   op.erase_write.value.data,
                                   op.erase_write.gradient.data};
-  for (const void* p : pointers) {
+  for (const void* p : pointers)
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
-  }
   return true;
 }
 

@@ -49,11 +49,10 @@ struct StateTile {
 /// Two operands side by side, the first at an even place: of two bytes each by one load.
 template <class Tile>
 __device__ __forceinline__ float2 two_operands(const typename Tile::Type* at) {
-  if constexpr (sizeof(*at) == 2) {
+  if constexpr (sizeof(*at) == 2)
     return two_of(*reinterpret_cast<const unsigned*>(at));
-  } else {
+  else
     return make_float2(Tile::Op::value(at[0]), Tile::Op::value(at[1]));
-  }
 }
 
 /// Hands out shared memory, in pieces of 16 bytes; of null it only counts.

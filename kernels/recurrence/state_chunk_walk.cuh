@@ -133,11 +133,10 @@ struct StateWalk {
     const auto start = [&](const Tensor<X>& x) {
       return x.data ? ahead(number(x, narrow, write * columns + from), first >> shift, bytes) : nullptr;
     };
-    if constexpr (kMapped) {
+    if constexpr (kMapped)
       return StepRows<X>{start(even), shift ? start(odd) : nullptr, bytes, valid, shift, narrow};
-    } else {
+    else
       return PlainRows<X>{start(even), bytes, valid, narrow};
-    }
   }
   template <class X>
   __device__ __forceinline__ auto of_erases(const Tensor<X>& x, int first, int valid, int columns,
@@ -147,19 +146,17 @@ struct StateWalk {
   template <class X>
   __device__ __forceinline__ auto of_writes(const Tensor<X>& x, int first, int valid, int columns,
                                             int from = 0) const {
-    if constexpr (kMapped) {
+    if constexpr (kMapped)
       return rows(shift ? Tensor<X>{} : x, x, first, valid, columns, from);
-    } else {
+    else
       return rows(x, x, first, valid, columns, from);
-    }
   }
   /// The keys, along which a row writes or erases.
   __device__ __forceinline__ auto keys(const StateRead<float>& op, int first, int valid) const {
-    if constexpr (kMapped) {
+    if constexpr (kMapped)
       return rows(shift ? op.erase_write.value : op.k.value, op.k.value, first, valid, line, first_key);
-    } else {
+    else
       return rows(op.k.value, op.k.value, first, valid, K);
-    }
   }
   __device__ __forceinline__ auto looks(const StateRead<float>& op, int first, int valid) const {
     return of_erases(op.erase_read.value, first, valid, line, first_key);
@@ -197,11 +194,10 @@ struct StateWalk {
                                             int from = 0) const {
     const int bytes = H * columns * static_cast<int>(sizeof(X));
     X* const at = x.data ? x.at(replica) + token * columns + from : nullptr;
-    if constexpr (kMapped) {
+    if constexpr (kMapped)
       return TokenRows<X>{at, bytes, valid, first, per_token};
-    } else {
+    else
       return PlainRows<X>{ahead(at, first, bytes), bytes, valid};
-    }
   }
   /// Place of the chunk in a tensor [R,B,H,count,size].
   template <class T_>
@@ -235,11 +231,10 @@ struct StateWalk {
     return {ahead(op.solved.value.bf16_at(replica) + write * V, first, bytes), bytes, valid};
   }
   __device__ __forceinline__ void prefetch_state(int turn, const StateRead<float>& op, int chunk) const {
-    if constexpr (kShort) {
+    if constexpr (kShort)
       prefetch_rows<Tile, 2 * Tile::D>(turn, short_state(op, chunk), V);
-    } else {
+    else
       prefetch_rows<Tile>(turn, state(op.states.value, chunks, chunk), V);
-    }
   }
 
   /// Takes shared memory, [C + 1] (listed).
@@ -262,13 +257,11 @@ struct StateWalk {
     if (position && pass == 0) {  // the first of those that stand at a row
       if (thread < Tile::C) list[thread] = kNone;
       __syncthreads();
-      for (int i = thread; i < op.Q(); i += Tile::kThreads) {
+      for (int i = thread; i < op.Q(); i += Tile::kThreads)
         if (const int row = row_of(i); row >= 0) atomicMin(list + row, i);
-      }
       __syncthreads();
-      for (int i = thread; i < op.Q(); i += Tile::kThreads) {
+      for (int i = thread; i < op.Q(); i += Tile::kThreads)
         if (const int row = row_of(i); row >= 0 && list[row] != i) list[Tile::C] = 1;
-      }
       __syncthreads();
       if (thread < Tile::C && list[thread] == kNone) list[thread] = -1;
       return;
@@ -278,9 +271,8 @@ struct StateWalk {
     if (position) {
       int count = 0;
 #pragma unroll 8
-      for (int i = 0; i < op.Q(); ++i) {
+      for (int i = 0; i < op.Q(); ++i)
         if (row_of(i) == thread && count++ == pass) found = i;
-      }
       if (count > pass + 1) list[Tile::C] = pass + 1;
     } else if (thread < valid && (thread + offset) % per_token == 0) {
       found = (thread + offset) / per_token - (before ? 0 : 1);
@@ -340,9 +332,8 @@ struct StateWalk {
       sums[x] = before_lane;
     }
     if (!gated()) {
-      CT_FOR(x, kEach) {
+      CT_FOR(x, kEach)
         gates.read[lane * kEach + x] = gates.look[lane * kEach + x] = gates.left[lane * kEach + x] = 1;
-      }
       return;
     }
     Sum running = before_lane;
@@ -391,11 +382,10 @@ struct StateWalk {
     for (int i = static_cast<int>(threadIdx.x) / 32; i < op.Q(); i += Tile::W) {
       for (int c = threadIdx.x % 32; c < count && position[i] <= 0; c += 32) {
         const std::int64_t at = static_cast<std::int64_t>(i) * H * columns + c;
-        if (!narrow) {
+        if (!narrow)
           put(mode, rows + at, 0.0f);
-        } else if (mode == Write::overwrite) {
+        else if (mode == Write::overwrite)
           reinterpret_cast<std::uint16_t*>(rows)[at] = 0;
-        }
       }
     }
   }

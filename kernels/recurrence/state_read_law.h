@@ -21,9 +21,8 @@ struct WritePlace : Place<Real> {
   CT_HD void queries(int n, F&& f) const {
     if (n % writes != 0) return;
     if (this->position && n == this->T) {  // positions behind the end see all tokens
-      for (int i = 0; i < this->Q; ++i) {
+      for (int i = 0; i < this->Q; ++i)
         if (this->position[i] >= n / writes) f(i);
-      }
     } else {
       Place<Real>::queries(n / writes, f);
     }

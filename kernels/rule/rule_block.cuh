@@ -57,11 +57,10 @@ struct RuleBlock {
   }
 
   __device__ static void sync() {
-    if constexpr (kWarps == 1) {
+    if constexpr (kWarps == 1)
       __syncwarp();
-    } else {
+    else
       __syncthreads();
-    }
   }
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
   __device__ static int warp() { return static_cast<int>(threadIdx.x >> 5); }
@@ -151,9 +150,8 @@ struct RuleBlock {
   }
   template <class F>
   __device__ void entries(int rows, int columns, Real* y, F&& f) const {
-    CT_ROLLED(int j = lane(); j < columns; j += 32) {
+    CT_ROLLED(int j = lane(); j < columns; j += 32)
       CT_ROLLED(int i = warp(); i < rows; i += kWarps) y[i * columns + j] = f(i, j);
-    }
     sync();
   }
   __device__ int next_position(const std::int32_t* position, int Q, int T, int from, bool up) const {
@@ -200,9 +198,8 @@ struct RuleBlock {
         }
       } else {
         CT_ROLLED(int j = at; j < n; j += wide) {
-          CT_FOR(u, 4) {
+          CT_FOR(u, 4)
             if (first + u * together < rows) x.x[u] += term(first + u * together, j);
-          }
         }
       }
       const int mine = first + together * scatter(x, wide >> 1, 1);

@@ -29,11 +29,10 @@ struct RuleAlone : law::Alone {
   void fetched() const {}
   template <class Real>
   void put(int n, Real* to, const Real* from, bool adds) const {
-    if (adds) {
+    if (adds)
       each(n, [&](int i) { to[i] += from[i]; });
-    } else {
+    else
       each(n, [&](int i) { to[i] = from[i]; });
-    }
   }
   template <class Real>
   void number(Real* y, Real x) const {
@@ -82,9 +81,8 @@ struct RuleAlone : law::Alone {
     int i = 0;
     for (; i + kMany <= columns; i += kMany) {
       Number total[kMany] = {};
-      for (int j = 0; j < n; ++j) {
+      for (int j = 0; j < n; ++j)
         for (int l = 0; l < kMany; ++l) total[l] += term(i + l, j);
-      }
       for (int l = 0; l < kMany; ++l) put(i + l, total[l]);
     }
     law::Alone::columns(
@@ -97,9 +95,8 @@ struct RuleAlone : law::Alone {
     constexpr int kMany = 4 * kWide;
     Number partial[kMany] = {}, tail = 0;
     int j = 0;
-    for (; j + kMany <= n; j += kMany) {
+    for (; j + kMany <= n; j += kMany)
       for (int l = 0; l < kMany; ++l) partial[l] += term(j + l);
-    }
     for (; j < n; ++j) tail += term(j);
     for (int l = 0; l < kWide; ++l)
       partial[l] = (partial[l] + partial[l + kWide]) + (partial[l + 2 * kWide] + partial[l + 3 * kWide]);
@@ -110,9 +107,8 @@ struct RuleAlone : law::Alone {
   static constexpr int kWide = 16;
   template <class Number>
   static Number together(Number* partial) {
-    for (int width = kWide / 2; width > 0; width /= 2) {
+    for (int width = kWide / 2; width > 0; width /= 2)
       for (int l = 0; l < width; ++l) partial[l] += partial[l + width];
-    }
     return partial[0];
   }
 };

@@ -78,9 +78,8 @@ template <class Got, class Want>
 template <class Got, class Want>
 ::testing::AssertionResult close(const std::string& what, const Tensor<Got>& got, const Tensor<Want>& want,
                                  double limit) {
-  if (got.R != want.R || got.rank != want.rank || !std::equal(got.dims, got.dims + got.rank, want.dims)) {
+  if (got.R != want.R || got.rank != want.rank || !std::equal(got.dims, got.dims + got.rank, want.dims))
     return ::testing::AssertionFailure() << what << ": shapes differ";
-  }
   for (int r = 0; r < got.R; ++r) {
     auto result = close(fmt::format("{}, replica {}", what, r), got.at(r), want.at(r), got.size(), limit,
                         std::vector<int>(got.dims, got.dims + got.rank));

@@ -378,11 +378,10 @@ void Call::pass(int threads, bool back) const {
 void Call::run(int threads, bool back) const {
   const OnDevice on(where_);
   const Exec exec = where_.exec(threads_of(threads, plan_->bytes()));
-  if (back) {
+  if (back)
     plan_->backward(exec);
-  } else {
+  else
     plan_->forward(exec);
-  }
 }
 
 void bind_plan(nb::module_& m) {

@@ -8,11 +8,10 @@ namespace crosstalk::device {
 template <int kBytes = 16>
 __device__ __forceinline__ void copy_async(void* shared, const void* from) {
   const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  if constexpr (kBytes == 16) {
+  if constexpr (kBytes == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  } else {
+  else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes) : "memory");
-  }
 }
 /// The same of the first `valid` bytes; what is beyond them becomes 0. `from` is an address in any case.
 template <int kBytes = 16>

@@ -22,9 +22,8 @@ struct Team {
     CT_FOR(i, E) x[i] = entry(i) < P ? p[entry(i)] : Real(0);
   }
   __device__ static void store(Real* p, int P, const Real (&x)[E]) {
-    CT_FOR(i, E) {
+    CT_FOR(i, E)
       if (entry(i) < P) p[entry(i)] = x[i];
-    }
   }
   /// This thread's share of x . y.
   __device__ static Real share(const Real (&x)[E], const Real (&y)[E]) {
@@ -35,15 +34,13 @@ struct Team {
   /// Replaces each x[i] (i < N <= 4) by its sum over the team, the same bits in every thread.
   template <int N>
   __device__ void sum(Real (&x)[N]) {
-    CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
+    CT_UNROLL(int offset = 16; offset > 0; offset /= 2)
       CT_FOR(i, N) x[i] += __shfl_xor_sync(kFullWarp, x[i], offset);
-    }
     if constexpr (W > 1) {  // two buffers in turn: one barrier a sum
       Real* buffer = shared + phase * 4 * W;
       phase ^= 1;
-      if (threadIdx.x % 32 == 0) {
+      if (threadIdx.x % 32 == 0)
         CT_FOR(i, N) buffer[i * W + threadIdx.x / 32] = x[i];
-      }
       __syncthreads();
       CT_FOR(i, N) {
         Real total = 0;
@@ -60,23 +57,22 @@ constexpr int kLargestTeam = 4096;
 template <class F>
 void with_team(const char* op, int P, F&& f) {
   using std::integral_constant;
-  if (P <= 32) {
+  if (P <= 32)
     f(integral_constant<int, 1>(), integral_constant<int, 1>());
-  } else if (P <= 64) {
+  else if (P <= 64)
     f(integral_constant<int, 1>(), integral_constant<int, 2>());
-  } else if (P <= 128) {
+  else if (P <= 128)
     f(integral_constant<int, 1>(), integral_constant<int, 4>());
-  } else if (P <= 256) {
+  else if (P <= 256)
     f(integral_constant<int, 1>(), integral_constant<int, 8>());
-  } else if (P <= 512) {
+  else if (P <= 512)
     f(integral_constant<int, 4>(), integral_constant<int, 4>());
-  } else if (P <= 1024) {
+  else if (P <= 1024)
     f(integral_constant<int, 4>(), integral_constant<int, 8>());
-  } else if (P <= kLargestTeam) {
+  else if (P <= kLargestTeam)
     f(integral_constant<int, 16>(), integral_constant<int, 8>());
-  } else {
+  else
     refuse_shape(op, "d_dot", P, kLargestTeam);
-  }
 }
 
 }  // namespace crosstalk::device
