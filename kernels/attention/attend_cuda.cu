@@ -42,8 +42,7 @@ struct Row {
   }
 
   /// Calls f(j, bias) for the tokens seen, the last first, a token a lane.
-  template <class F>
-  __device__ void for_tokens(F&& f) const {
+  __device__ void for_tokens(auto&& f) const {
     Real carry = 0;  // of the tokens behind: the sum of their g
     for (int base = seen.own; base >= seen.first; base -= 32) {
       const int j = base - lane;

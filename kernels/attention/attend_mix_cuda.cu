@@ -118,10 +118,10 @@ __global__ void __launch_bounds__(kHeadThreads)
 }
 
 /// Calls f with the tile type of the op's sizes and precision, and the type of its numbers.
-template <class F>
-void with_tile(const AttendMix<float>& op, F&& f) {
+void with_tile(const AttendMix<float>& op, auto&& f) {
   const int D = op.K() > op.V() ? op.K() : op.V();
-  const auto with_size = [&]<Precision kPrecision>() {
+  const auto with_size = [&](auto precision) {
+    constexpr Precision kPrecision = precision();
     if (D <= 32) {
       f(Tile<kPrecision, 32>{}, 0.f);
     } else if (D <= 64) {
@@ -134,12 +134,7 @@ void with_tile(const AttendMix<float>& op, F&& f) {
                : with_number(Tile<Precision::bf16, 256, true>{});
     }
   };
-  if (op.products == Precision::bf16)
-    with_size.template operator()<Precision::bf16>();
-  else if (op.products == Precision::tf32)
-    with_size.template operator()<Precision::tf32>();
-  else
-    with_size.template operator()<Precision::full>();
+  with_value<Precision::bf16, Precision::tf32, Precision::full>(op.products, with_size);
 }
 
 void launch_tiles(const Exec& exec, const char* name, const AttendMix<float>& op,
@@ -162,8 +157,7 @@ bool in_whole_heads(const AttendMix<float>& op) {
 }
 
 /// Calls f with the kernels' tiles and how whole heads of the op's sizes are cut.
-template <class F>
-void with_whole_heads(const AttendMix<float>& op, const F& f) {
+void with_whole_heads(const AttendMix<float>& op, const auto& f) {
   using Narrow = Tile<Precision::bf16, 64>;
   const WholeHead cut = op.whole_head(shared_memory_limit());
   if (cut.columns > 64)

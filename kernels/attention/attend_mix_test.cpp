@@ -23,8 +23,7 @@ struct Shape {
   Precision products = Precision::full;
   bool in_bf16 = false;  ///< x, k, v, o and their gradients
 
-  template <class Op>
-  void configure(Op& op) const {
+  void configure(auto& op) const {
     op.normalised = normalised, op.strict = strict, op.before = before, op.eps = eps, op.scale = scale;
     op.window = window;
     if constexpr (requires { op.linear; }) op.products = products, op.linear = linear;

@@ -14,7 +14,7 @@ namespace crosstalk::device {
 template <class Tile>
 constexpr int kTileAlign = Tile::kSwizzled ? 2 * Tile::kPiece : 0;
 template <class Tile>
-__device__ __forceinline__ Tile first_tile(unsigned char* memory) {
+CT_DEVICE Tile first_tile(unsigned char* memory) {
   if constexpr (Tile::kSwizzled) memory += -__cvta_generic_to_shared(memory) & (kTileAlign<Tile> - 1);
   return {reinterpret_cast<typename Tile::Number*>(memory)};
 }
@@ -97,7 +97,7 @@ constexpr int gradient_bytes() {
 /// The padding of rows, 16 bytes each, holds what columns have besides their numbers: a query, or a phase. Where there is none,
 /// they lie behind the tiles.
 template <class Number, class Tile>
-__device__ __forceinline__ Number* beside_row(const Tile& tile, int row) {
+CT_DEVICE Number* beside_row(const Tile& tile, int row) {
   static_assert(sizeof(Number) <= Tile::bytes(1) - Tile::kD * sizeof(typename Tile::Number) &&
                 Tile::bytes(1) % 16 == 0);
   return reinterpret_cast<Number*>(tile.numbers + row * Tile::kStep + Tile::kD);
@@ -111,13 +111,13 @@ struct GradientTiles {
   SeenBy* const queries =
       reinterpret_cast<SeenBy*>(ws.numbers + Tile::kColumns * Tile::kStep);  // where swizzled
 
-  __device__ __forceinline__ SeenBy& query_at(int c) const {
+  CT_DEVICE SeenBy& query_at(int c) const {
     if constexpr (Tile::kSwizzled)
       return queries[c];
     else
       return *beside_row<SeenBy>(ys, c);
   }
-  __device__ __forceinline__ Phase& phase_at(int c) const {
+  CT_DEVICE Phase& phase_at(int c) const {
     if constexpr (Tile::kSwizzled)
       return reinterpret_cast<Phase*>(queries + Tile::kColumns)[c];
     else
@@ -127,8 +127,8 @@ struct GradientTiles {
 
 /// Sums along rows of what biases weigh, a thread's two of `rows` from `row` on, for the gradients of phases.
 template <bool kKeys>
-__device__ __forceinline__ void keep_lines(const AttendMix<float>& op, int r, int bh, int row, int rows,
-                                           const float (&line)[2]) {
+CT_DEVICE void keep_lines(const AttendMix<float>& op, int r, int bh, int row, int rows,
+                          const float (&line)[2]) {
   CT_FOR(half, 2) {
     const float sum = row_sum(line[half]);
     const std::int64_t at = static_cast<std::int64_t>(bh) * rows + row + 8 * half;
@@ -142,8 +142,7 @@ __device__ __forceinline__ void keep_lines(const AttendMix<float>& op, int r, in
 
 /// Gradients of rows n0 .. n0 + 64 of one side.
 template <Side kSide, class Tile, class Number>
-__device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r, int bh, int n0,
-                                               unsigned char* memory) {
+CT_DEVICE void tile_gradients(const AttendMix<float>& op, int r, int bh, int n0, unsigned char* memory) {
   constexpr bool kKeys = kSide != Side::queries, kScores = kSide != Side::values,
                  kValues = kKeys && (Tile::kD <= 128 || !kScores);  // or registers hold one of both sums
   constexpr int kColumns = Tile::kColumns, kPart = Tile::kPart, kCount = kPart / 8;

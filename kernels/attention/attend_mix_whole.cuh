@@ -34,24 +34,23 @@ struct Whole {
 /// Neighbours that a thread moves at once. Of row n of N and C numbers a row; outside of these, any others.
 template <class Number>
 constexpr int kMoved = sizeof(Number) == sizeof(float) ? 4 : 8;
-__device__ __forceinline__ Four<float> whole_fetch(const HeadRows<float>& rows, int n, int N, int c, int C) {
+CT_DEVICE Four<float> whole_fetch(const HeadRows<float>& rows, int n, int N, int c, int C) {
   return *reinterpret_cast<const Four<float>*>(rows(min(n, N - 1)) + (c < C ? c : 0));
 }
-__device__ __forceinline__ uint4 whole_fetch(const HeadRows<std::uint16_t>& rows, int n, int N, int c,
-                                             int C) {
+CT_DEVICE uint4 whole_fetch(const HeadRows<std::uint16_t>& rows, int n, int N, int c, int C) {
   return *reinterpret_cast<const uint4*>(rows(min(n, N - 1)) + (c < C ? c : 0));
 }
-__device__ __forceinline__ void whole_keep(std::uint16_t* to, const Four<float>& x, bool inside) {
+CT_DEVICE void whole_keep(std::uint16_t* to, const Four<float>& x, bool inside) {
   *reinterpret_cast<uint2*>(to) =
       inside ? make_uint2(bf16_pair(x.v[0], x.v[1]), bf16_pair(x.v[2], x.v[3])) : make_uint2(0, 0);
 }
-__device__ __forceinline__ void whole_keep(std::uint16_t* to, const uint4& x, bool inside) {
+CT_DEVICE void whole_keep(std::uint16_t* to, const uint4& x, bool inside) {
   *reinterpret_cast<uint4*>(to) = inside ? x : make_uint4(0, 0, 0, 0);
 }
-__device__ __forceinline__ float whole_dot(const Four<float>& x, const Four<float>& y) {
+CT_DEVICE float whole_dot(const Four<float>& x, const Four<float>& y) {
   return (x.v[0] * y.v[0] + x.v[1] * y.v[1]) + (x.v[2] * y.v[2] + x.v[3] * y.v[3]);
 }
-__device__ __forceinline__ float whole_dot(const uint4& x, const uint4& y) {
+CT_DEVICE float whole_dot(const uint4& x, const uint4& y) {
   const auto pair = [](unsigned a, unsigned b) {
     return __uint_as_float(a << 16) * __uint_as_float(b << 16) +
            __uint_as_float(a & 0xffff0000) * __uint_as_float(b & 0xffff0000);
@@ -61,8 +60,8 @@ __device__ __forceinline__ float whole_dot(const uint4& x, const uint4& y) {
 
 /// take_rows() of floats, at once.
 template <int kTeam, class Tile>
-__device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0,
-                                          int count, int N, int C) {
+CT_DEVICE void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0, int count, int N,
+                         int C) {
   constexpr int kStride = kTeam / Tile::kFours, kBatch = kTeam > 32 ? 16 : kOwnRows / kStride;
   const int c = thread % Tile::kFours * 4;
   CT_ROLLED(int n = thread / Tile::kFours; n < count; n += kBatch * kStride) {
@@ -76,9 +75,8 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
 }
 /// The same of queries and d_o. With `seen`: also the tokens that each query sees, its L and its D.
 template <int kTeam, class Number, class Tile>
-__device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, int bh, int thread,
-                                             const Tile& xs, const Tile& us, SeenBy* seen, int n0,
-                                             int count) {
+CT_DEVICE void take_queries(const AttendMix<float>& op, int r, int bh, int thread, const Tile& xs,
+                            const Tile& us, SeenBy* seen, int n0, int count) {
   constexpr int kMany = kMoved<Number>, kAcross = Tile::kD / kMany, kStride = kTeam / kAcross;
   constexpr int kBatch = Tile::kD > 64 ? 8 : 4;
   const int c = thread % kAcross * kMany, Q = op.Q(), K = op.K(), V = op.V();
@@ -112,16 +110,16 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
   }
 }
 
-__device__ __forceinline__ void put_whole(Write mode, float* to, const float (&v)[4]) {
+CT_DEVICE void put_whole(Write mode, float* to, const float (&v)[4]) {
   CT_FOR(e, 4) put(mode, to + e, v[e]);
 }
-__device__ __forceinline__ void put_whole(Write, std::uint16_t* to, const float (&v)[4]) {
+CT_DEVICE void put_whole(Write, std::uint16_t* to, const float (&v)[4]) {
   *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
 }
 
 /// Puts the sums of a warp into `shared`, [parts][rows][D], from row n0 on.
 template <int D>
-__device__ __forceinline__ void share_sums(float* shared, int n0, const float (&sums)[D / 8][4]) {
+CT_DEVICE void share_sums(float* shared, int n0, const float (&sums)[D / 8][4]) {
   const int lane = threadIdx.x % 32;
   CT_FOR2(n, D / 8, half, 2)
     *reinterpret_cast<float2*>(shared + (n0 + lane / 4 + 8 * half) * D + n * 8 + 2 * (lane % 4)) =
@@ -130,9 +128,8 @@ __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&
 
 /// Adds the sums of warps that share queries, in their order; stores values read, and L.
 template <class Cut, class Number>
-__device__ __forceinline__ void read_shared(const AttendMix<float>& op, int r, int bh, const WholeHead& cut,
-                                            const float2* tops, const float* shared,
-                                            const HeadRows<Number>& o) {
+CT_DEVICE void read_shared(const AttendMix<float>& op, int r, int bh, const WholeHead& cut,
+                           const float2* tops, const float* shared, const HeadRows<Number>& o) {
   using Tile = typename Cut::Tile;
   constexpr int D = Tile::kD, kThreads = Cut::kThreads;
   const int thread = threadIdx.x, parts = cut.parts, rows = cut.blocks * kOwnRows;
@@ -250,7 +247,7 @@ struct WholeGradient {
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
 
   /// Brings keys and values, and queries where they fit beside.
-  __device__ __forceinline__ void load() const {
+  CT_DEVICE void load() const {
     take_rows<kThreads>(thread, ks, k, 0, cut.tokens, T, K);
     take_rows<kThreads>(thread, vs, v, 0, cut.tokens, T, V);
     if (both)
@@ -261,7 +258,7 @@ struct WholeGradient {
     __syncthreads();
   }
   /// d_x: warps walk over the tokens.
-  __device__ __forceinline__ void of_queries() const {
+  CT_DEVICE void of_queries() const {
     const float factor[2] = {plain_scale, plain_scale};
     float sums[D / 8][4] = {};
     int block = 0;
@@ -297,7 +294,7 @@ struct WholeGradient {
     if (parts > 1 && op.x.wanted()) add_shared(block, sums);
   }
   /// d_x of queries that warps share, added in their order.
-  __device__ __forceinline__ void add_shared(int block, const float (&sums)[D / 8][4]) const {
+  CT_DEVICE void add_shared(int block, const float (&sums)[D / 8][4]) const {
     const int rows = cut.blocks * kOwnRows, c = thread % Tile::kFours * 4;
     if (!both) __syncthreads();  // keys are read
     if (part < parts) share_sums<D>(shared, part * rows + block * kOwnRows, sums);
@@ -314,7 +311,7 @@ struct WholeGradient {
     }
   }
   /// d_k and d_v: warps walk over the queries.
-  __device__ __forceinline__ void of_tokens() const {
+  CT_DEVICE void of_tokens() const {
     if (!op.k.wanted() && !op.v.wanted()) return;
     if (!both) {
       take_queries<kThreads, Number>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);

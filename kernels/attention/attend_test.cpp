@@ -20,8 +20,7 @@ struct Shape {
   int window = 0, order = 3, digits = 1;
 };
 
-template <class Op>
-void configure(const Shape& s, Op& o) {
+void configure(const Shape& s, auto& o) {
   o.kernel = s.kernel, o.normalised = s.normalised, o.strict = s.strict;
   o.eps = s.eps, o.scale = s.scale, o.offset = s.offset, o.window = s.window, o.order = s.order,
   o.digits = s.digits;

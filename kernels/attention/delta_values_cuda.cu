@@ -28,36 +28,28 @@ static_assert(kBackBytes == DeltaOp::kSharedBytes);
 
 /// Rows of a field of this sequence and head, floats or bf16.
 template <class Number>
-__device__ __forceinline__ HeadRows<Number> rows_of(const DeltaOp& op, const Tensor<float>& t, int r,
-                                                    int columns) {
+CT_DEVICE HeadRows<Number> rows_of(const DeltaOp& op, const Tensor<float>& t, int r, int columns) {
   Tensor<Number> of;
   of.data = reinterpret_cast<Number*>(t.data);
   of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
   const int H = op.H(), bh = static_cast<int>(blockIdx.x);
   return HeadRows<Number>(of, r, bh / H, bh % H, op.T(), H, columns);
 }
-__device__ __forceinline__ uint4 eight(const float* from) {
+CT_DEVICE uint4 eight(const float* from) {
   const auto* fours = reinterpret_cast<const Four<float>*>(from);
   const uint2 low = pairs_of(fours[0]), high = pairs_of(fours[1]);
   return make_uint4(low.x, low.y, high.x, high.y);
 }
-__device__ __forceinline__ float2 two(const float* from) { return *reinterpret_cast<const float2*>(from); }
-__device__ __forceinline__ float2 two(const Bits* from) {
-  return two_of(*reinterpret_cast<const unsigned*>(from));
-}
-__device__ __forceinline__ void put_two(float* to, float x, float y) {
-  *reinterpret_cast<float2*>(to) = make_float2(x, y);
-}
-__device__ __forceinline__ void put_two(Bits* to, float x, float y) {
-  *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
-}
-__device__ __forceinline__ void put_one(float* to, float x) { *to = x; }
-__device__ __forceinline__ void put_one(Bits* to, float x) { *to = static_cast<Bits>(bf16_pair(x, 0)); }
+CT_DEVICE float2 two(const float* from) { return *reinterpret_cast<const float2*>(from); }
+CT_DEVICE float2 two(const Bits* from) { return two_of(*reinterpret_cast<const unsigned*>(from)); }
+CT_DEVICE void put_two(float* to, float x, float y) { *reinterpret_cast<float2*>(to) = make_float2(x, y); }
+CT_DEVICE void put_two(Bits* to, float x, float y) { *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y); }
+CT_DEVICE void put_one(float* to, float x) { *to = x; }
+CT_DEVICE void put_one(Bits* to, float x) { *to = static_cast<Bits>(bf16_pair(x, 0)); }
 
 /// 64 tokens from t0 on to shared memory, zeros beyond the sequence and its columns.
 template <int kThreads, class Number>
-__device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<Number>& from, int t0, int T,
-                                            int columns) {
+CT_DEVICE void load_tokens(Bits* to, const HeadRows<Number>& from, int t0, int T, int columns) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < kTokens * kColumns / 8; i += kThreads) {
     const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
@@ -70,7 +62,7 @@ __device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<Number>& fr
   }
 }
 /// All of them are there, for all threads.
-__device__ __forceinline__ void tokens_loaded() {
+CT_DEVICE void tokens_loaded() {
   copies_end();
   __syncthreads();
 }
@@ -86,8 +78,7 @@ using Rows = Factor<false>;
 using Turned = Factor<true>;
 /// sums += a b^T of 16 rows from r0 on and 8 kTiles of the other's rows from n0 on.
 template <int kTiles, class Left, class Right>
-__device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const Right& b,
-                                         int n0, int terms) {
+CT_DEVICE void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const Right& b, int n0, int terms) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll 2
   for (int k = 0; k < terms; k += 16) {
@@ -108,7 +99,7 @@ __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a
 }
 /// f(row, column, two numbers side by side) of a lane's sums.
 template <int kTiles, class F>
-__device__ __forceinline__ void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
+CT_DEVICE void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   CT_FOR2(low, 2, n, kTiles)
     f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
@@ -116,7 +107,7 @@ __device__ __forceinline__ void each_two(float (&sums)[kTiles][4], int r0, int n
 
 /// x[i] -= sum of row i of the triangle times x, over j < i, or, kBack, over j > i from the last on.
 template <bool kBack>
-__device__ __forceinline__ void solve_column(const float* triangle, float* column) {
+CT_DEVICE void solve_column(const float* triangle, float* column) {
   float x[kTokens];
   CT_FOR(i, kTokens) x[i] = column[i * kLong];
   CT_UNROLL(int from = 0; from < kTokens; from += 4) {
@@ -214,10 +205,10 @@ struct DeltaBack {
             r0 = warp % 4 * 16, quarter = warp / 4, n0 = quarter * (kColumns / 4),
             of_keys = (K + 15) / 16 * 16, of_values = (V + 15) / 16 * 16;
 
-  __device__ __forceinline__ float gain_of(int t) const { return t < T ? *gain.value(t) : 0.0f; }
+  CT_DEVICE float gain_of(int t) const { return t < T ? *gain.value(t) : 0.0f; }
 
   /// Of l = k_i k_c^T and n = z_i u_c^T, i from t0 on: the gradient of l, times gain, to shared memory; its share of gain's.
-  __device__ __forceinline__ void take(float (&l)[2][4], float (&n)[2][4], int t0, bool diagonal) const {
+  CT_DEVICE void take(float (&l)[2][4], float (&n)[2][4], int t0, bool diagonal) const {
     float shares[2] = {};
     CT_FOR(e, 8) {
       const int low = e % 4 / 2, i = r0 + lane / 4 + 8 * low,
@@ -238,20 +229,19 @@ struct DeltaBack {
   }
 
   // Of 16 rows and 32 columns of the keys' gradient: what stands there, on its way before it is waited for, and with sums added.
-  __device__ __forceinline__ Number* place_of(int t0, int n, int i, bool& inside) const {
+  CT_DEVICE Number* place_of(int t0, int n, int i, bool& inside) const {
     const int t = t0 + r0 + lane / 4 + i / 4 * 8, c = n + i % 4 * 8 + 2 * (lane % 4);
     inside = t < T && c < K;
     return d_k(inside ? t : 0) + (inside ? c : 0);
   }
-  __device__ __forceinline__ void fetch_keys(float2 (&before)[8], int t0, int n, bool adds) const {
+  CT_DEVICE void fetch_keys(float2 (&before)[8], int t0, int n, bool adds) const {
     CT_FOR(i, 8) {
       bool inside;
       const Number* const from = place_of(t0, n, i, inside);
       before[i] = adds && inside ? two(from) : float2{};
     }
   }
-  __device__ __forceinline__ void put_keys(const float (*sums)[4], const float2 (&before)[8], int t0,
-                                           int n) const {
+  CT_DEVICE void put_keys(const float (*sums)[4], const float2 (&before)[8], int t0, int n) const {
     CT_FOR(i, 8) {
       bool inside;
       Number* const to = place_of(t0, n, i, inside);
@@ -261,7 +251,7 @@ struct DeltaBack {
   }
 
   /// The pair of chunk c and a later one, from i0 on: what z_i gives z_c and k_c, and the gradient of k_i.
-  __device__ __forceinline__ void later(int i0, float (&of_z)[8][4], float (&of_k)[8][4]) const {
+  CT_DEVICE void later(int i0, float (&of_z)[8][4], float (&of_k)[8][4]) const {
     load_tokens<kBackThreads>(later_keys, k, i0, T, K);
     load_tokens<kBackThreads>(later_z, z, i0, T, V);
     tokens_loaded();
@@ -289,7 +279,7 @@ struct DeltaBack {
   }
 
   /// z_c of d_u less what later chunks took, by the chunk's triangle, which l = k_c k_c^T gives.
-  __device__ __forceinline__ void solve(int c0, float (&l)[2][4], float (&of_z)[8][4]) const {
+  CT_DEVICE void solve(int c0, float (&l)[2][4], float (&of_z)[8][4]) const {
     multiply(l, Rows{keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
     each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
       const float by = gain_of(c0 + i);
@@ -307,7 +297,7 @@ struct DeltaBack {
   }
 
   /// Row i of z, rounded, and of the values' gradient: eight numbers a lane; <z, v>, gain's first part.
-  __device__ __forceinline__ void put_row(int c0, int i) const {
+  CT_DEVICE void put_row(int c0, int i) const {
     const int t = c0 + i, c = lane * 8;
     const bool inside = t < T && c < V;
     const float* const of = solved + i * kLong + c;
@@ -334,7 +324,7 @@ struct DeltaBack {
   }
 
   /// What the chunk's own pairs add to the keys' gradient.
-  __device__ __forceinline__ void own_keys(int c0, float (&of_k)[8][4]) const {
+  CT_DEVICE void own_keys(int c0, float (&of_k)[8][4]) const {
     multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
     multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
     CT_FOR(half, 2) {
@@ -344,7 +334,7 @@ struct DeltaBack {
     }
   }
 
-  __device__ __forceinline__ void chunk(int c0) const {
+  CT_DEVICE void chunk(int c0) const {
     float of_z[8][4] = {}, of_k[8][4] = {};
     load_tokens<kBackThreads>(keys, k, c0, T, K);
     load_tokens<kBackThreads>(wrote, u, c0, T, V);

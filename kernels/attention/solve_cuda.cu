@@ -67,8 +67,7 @@ struct Piece {
   Real held[kSlow][kFast];
 
   /// f(number, i, j) for each
-  template <class F>
-  __device__ __forceinline__ void each(F&& f) {
+  CT_DEVICE void each(auto&& f) {
     const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kSlow, fast = thread % 32;
     CT_FOR2(m, kSlow, c, kFast) {
       if constexpr (kFirst) f(held[m][c], fast, slow + m);
@@ -85,7 +84,7 @@ struct Tiles {
   Real numbers[kTile * (kColumns + 8)];
 
   /// Of the second: column c of the 32 rows lies in all banks, and so do eight columns of four rows.
-  __device__ __forceinline__ Real& right(int k, int c) { return numbers[k * (kColumns + 8) + k / 4 + c]; }
+  CT_DEVICE Real& right(int k, int c) { return numbers[k * (kColumns + 8) + k / 4 + c]; }
   /// Place of a thread's sums [kRows][kWide] in a tile.
   __device__ static int row(int m) {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -96,7 +95,7 @@ struct Tiles {
     return kTensor ? warp % 4 * 16 + m / 2 * 8 + 2 * (lane % 4) + c : lane + 32 * c;
   }
   /// sum -= left right
-  __device__ __forceinline__ void subtract_product(Real (&sum)[kRows][kWide]) {
+  CT_DEVICE void subtract_product(Real (&sum)[kRows][kWide]) {
     if constexpr (kTensor) {
       const int t = static_cast<int>(threadIdx.x) % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
       float part[kRows / 2][4] = {};
@@ -120,9 +119,7 @@ struct Tiles {
   }
 
   /// sum -= left right, of as many tiles as there are steps: fetch(step) begins to load one, store() brings it here.
-  template <class Fetch, class Store>
-  __device__ __forceinline__ void subtract_products(Real (&sum)[kRows][kWide], int steps, Fetch&& fetch,
-                                                    Store&& store) {
+  CT_DEVICE void subtract_products(Real (&sum)[kRows][kWide], int steps, auto&& fetch, auto&& store) {
     if (steps > 0) fetch(0);
     CT_ROLLED(int step = 0; step < steps; ++step) {
       store();
@@ -134,7 +131,7 @@ struct Tiles {
   }
   /// right = (1 + left)^-1 right, a thread a column. Four rows are solved, then taken out of all below: numbers of the same row
   /// wait for each other, those of others do not.
-  __device__ __forceinline__ void solve() {
+  CT_DEVICE void solve() {
     const int column = static_cast<int>(threadIdx.x);
     if (column >= kColumns) return;
     Real x[kTile];
@@ -157,13 +154,12 @@ struct Factor {
   int T;
   Real entry[kRows], of_row[kRows];
   __device__ int token(int p) const { return kReversed ? T - 1 - p : p; }
-  template <class F>
-  __device__ __forceinline__ void each(F&& f) {
+  CT_DEVICE void each(auto&& f) {
     const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kRows, fast = thread % 32;
     CT_FOR(m, kRows) f(m, kReversed ? fast : slow + m, kReversed ? slow + m : fast);
   }
   /// Entries (p0 + i, q0 + j), 0 on and above the diagonal.
-  __device__ __forceinline__ void load(int p0, int q0) {
+  CT_DEVICE void load(int p0, int q0) {
     each([&](int m, int i, int j) {
       const int p = p0 + i, q = q0 + j, row = kReversed ? token(q) : p, column = kReversed ? token(p) : q;
       const bool inside = p < T && q < p;
@@ -171,7 +167,7 @@ struct Factor {
       of_row[m] = inside && gain ? *gain(row) : Real(1);
     });
   }
-  __device__ __forceinline__ void store(Tiles<Real>& tiles) {
+  CT_DEVICE void store(Tiles<Real>& tiles) {
     each([&](int m, int i, int j) { tiles.left[i][j] = entry[m] * of_row[m]; });
   }
 };

@@ -39,8 +39,7 @@ struct Exec {
   template void run_##device(const Exec& exec, const Step<float>&); \
   template void run_##device(const Exec& exec, const Step<double>&);
 
-template <class Args>
-void run(const Exec& exec, const Args& args) {
+void run(const Exec& exec, const auto& args) {
   if (exec.device == Device::cuda)
     run_cuda(exec, args);
   else

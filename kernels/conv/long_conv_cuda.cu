@@ -14,12 +14,10 @@ constexpr int kTile = 16, kConvThreads = 128;
 template <class Real>
 struct ConvTile {
   Real sum[kTile] = {}, low[kTile], high[kTile];  ///< w_{-15} .. w_0, w_1 .. w_16
-  template <class F>
-  __device__ void fill(Real (&half)[kTile], F&& w, int from) {
+  __device__ void fill(Real (&half)[kTile], auto&& w, int from) {
     CT_FOR(k, kTile) half[k] = w(from + k);
   }
-  template <class F>
-  __device__ void add(F&& a) {
+  __device__ void add(auto&& a) {
     CT_FOR(j, kTile) {
       const Real x = a(j);
       CT_FOR(i, kTile) {

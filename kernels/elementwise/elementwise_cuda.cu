@@ -124,16 +124,15 @@ struct Ones {
   template <class Real>
   using Number = Real;
   template <class Real>
-  static __device__ __forceinline__ Real read(const Tensor<Real>& x, int r, std::int64_t i) {
+  static CT_DEVICE Real read(const Tensor<Real>& x, int r, std::int64_t i) {
     return x.at(r)[i];
   }
   template <class Real>
-  static __device__ __forceinline__ Real read(const Tensor<Real>& x, const Broadcast& map, int r,
-                                              std::int64_t i) {
+  static CT_DEVICE Real read(const Tensor<Real>& x, const Broadcast& map, int r, std::int64_t i) {
     return x.at(r)[map.index(i)];
   }
   template <class F, class... X>
-  static __device__ __forceinline__ auto of(F&& f, X... x) {
+  static CT_DEVICE auto of(F&& f, X... x) {
     return f(x...);
   }
 };
@@ -142,18 +141,17 @@ struct Fours {
   template <class Real>
   using Number = Four<Real>;
   template <class Real>
-  static __device__ __forceinline__ Four<Real> read(const Tensor<Real>& x, int r, std::int64_t i) {
+  static CT_DEVICE Four<Real> read(const Tensor<Real>& x, int r, std::int64_t i) {
     return *reinterpret_cast<const Four<Real>*>(x.at(r) + i);
   }
   template <class Real>
-  static __device__ __forceinline__ Four<Real> read(const Tensor<Real>& x, const Broadcast& map, int r,
-                                                    std::int64_t i) {
+  static CT_DEVICE Four<Real> read(const Tensor<Real>& x, const Broadcast& map, int r, std::int64_t i) {
     const Real* const from = x.at(r) + map.index(i);
     if (map.part[3] == 1) return {{*from, *from, *from, *from}};
     return *reinterpret_cast<const Four<Real>*>(from);
   }
   template <class F, class Real, class... X>
-  static __device__ __forceinline__ Four<Real> of(F&& f, Four<Real> x, const X&... y) {
+  static CT_DEVICE Four<Real> of(F&& f, Four<Real> x, const X&... y) {
     CT_FOR(e, 4) x.v[e] = f(x.v[e], y.v[e]...);
     return x;
   }

@@ -93,15 +93,13 @@ struct MapChain {
   static constexpr const char* kName = "map_chain";
   static constexpr const char *kX[] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"},
                               *kY[] = {"y0", "y1", "y2", "y3", "y4", "y5"};
-  template <class F>
-  void fields(F&& f) {
+  void fields(auto&& f) {
     for (int i = 0; i < inputs; ++i) f(kX[i], x[i]);
     for (int i = 0; i < outputs; ++i) f(kY[i], y[i]);
     f("pieces", pieces);
   }
   /// Values and gradients each by themselves, of those that are not repeated.
-  template <class F>
-  void bf16_fields(F&& f) {
+  void bf16_fields(auto&& f) {
     for (int i = 0; i < inputs; ++i)
       if (whole(i)) f(kX[i], x[i]);
     for (int i = 0; i < outputs; ++i) f(kY[i], y[i]);

@@ -11,14 +11,12 @@ namespace {
 using namespace device;
 
 /// f(e) of each of four numbers.
-template <class F>
-__device__ __forceinline__ void fours(const F& f) {
+CT_DEVICE void fours(const auto& f) {
   CT_FOR(e, 4) f(e);
 }
 
 /// Calls f with the map as a type, so that four numbers share the choice.
-template <class F>
-__device__ __forceinline__ void with_map(MapKind map, const F& f) {
+CT_DEVICE void with_map(MapKind map, const auto& f) {
 #define CROSSTALK_CASE(kind) \
   case MapKind::kind:        \
     return f(std::integral_constant<MapKind, MapKind::kind>{});
@@ -41,8 +39,7 @@ __device__ __forceinline__ void with_map(MapKind map, const F& f) {
   }
 #undef CROSSTALK_CASE
 }
-template <class F>
-__device__ __forceinline__ void by_kind(ChainKind kind, const F& f) {
+CT_DEVICE void by_kind(ChainKind kind, const auto& f) {
   if (kind == ChainKind::add) return f(std::integral_constant<CombineKind, CombineKind::add>{});
   if (kind == ChainKind::multiply) return f(std::integral_constant<CombineKind, CombineKind::multiply>{});
   f(std::integral_constant<CombineKind, CombineKind::larger>{});
@@ -59,21 +56,21 @@ __device__ __noinline__ Four<Real> any_slope(MapKind kind, Four<Real> x) {
   return x;
 }
 template <class Real>
-__device__ __forceinline__ Four<Real> values_of(const Mapping<Real>& m, Four<Real> x) {
+CT_DEVICE Four<Real> values_of(const Mapping<Real>& m, Four<Real> x) {
   if (m.map != MapKind::affine) x = any_map(m.map, x);
   fours([&](int e) { x.v[e] = m.scale * x.v[e] + m.shift; });
   return x;
 }
 
 template <class Real>
-__device__ __forceinline__ Four<Real> load_four(const Tensor<Real>& t, int r, int i) {
+CT_DEVICE Four<Real> load_four(const Tensor<Real>& t, int r, int i) {
   if constexpr (std::is_same_v<Real, float>) {
     if (t.is_bf16()) return four_of(*reinterpret_cast<const uint2*>(t.bf16_at(r) + i));
   }
   return *reinterpret_cast<const Four<Real>*>(t.at(r) + i);
 }
 template <class Real>
-__device__ __forceinline__ void store_four(const Tensor<Real>& t, int r, int i, const Four<Real>& x) {
+CT_DEVICE void store_four(const Tensor<Real>& t, int r, int i, const Four<Real>& x) {
   if constexpr (std::is_same_v<Real, float>) {
     if (t.is_bf16()) {
       *reinterpret_cast<uint2*>(t.bf16_at(r) + i) = pairs_of(x);
@@ -111,30 +108,27 @@ struct ChainThread {
     }
   }
   /// Four numbers on their way to a slot, as they lie in memory; widen() makes numbers of the slot's type of them.
-  __device__ __forceinline__ void fetch(const Tensor<Real>& t, int i, Four<Real>& slot) const {
+  CT_DEVICE void fetch(const Tensor<Real>& t, int i, Four<Real>& slot) const {
     if constexpr (std::is_same_v<Real, float>) {
       if (t.is_bf16()) return copy_async<8>(&slot, t.bf16_at(r) + i);
     }
     constexpr int kEach = 16 / sizeof(Real);
     CT_UNROLL(int e = 0; e < 4; e += kEach) copy_async(slot.v + e, t.at(r) + i + e);
   }
-  __device__ __forceinline__ void widen(const Tensor<Real>& t, Four<Real>& slot) const {
+  CT_DEVICE void widen(const Tensor<Real>& t, Four<Real>& slot) const {
     if constexpr (std::is_same_v<Real, float>) {
       if (t.is_bf16()) slot = four_of(*reinterpret_cast<const uint2*>(&slot));
     }
   }
   /// f(tensor, slot) of what comes from memory: inputs but parameters, of a set, and gradients of outputs.
-  template <class F>
-  __device__ __forceinline__ void each_whole(unsigned which, bool gradients, const F& f) const {
+  CT_DEVICE void each_whole(unsigned which, bool gradients, const auto& f) const {
     for (int k = 0; k < a.inputs; ++k)
       if (a.x[k].access == Access::whole && ChainArgs<Real>::has(which, k)) f(a.x[k].value, value(k));
     for (int o = 0; gradients && o < a.outputs; ++o)
       if (a.d_y[o].data) f(a.d_y[o], gradient(a.made_by[o]));
   }
   /// All copies are on their way before the first is waited for.
-  template <class F>
-  __device__ __forceinline__ void load(int i, bool active, unsigned which, bool gradients,
-                                       const F& meanwhile) const {
+  CT_DEVICE void load(int i, bool active, unsigned which, bool gradients, const auto& meanwhile) const {
     each_whole(which, gradients, [&](const Tensor<Real>& t, Four<Real>& slot) {
       if (active)
         fetch(t, i, slot);
@@ -171,8 +165,8 @@ struct ChainThread {
     }
   }
   /// Adds d to what register n has, through the map's slopes at x.
-  __device__ __forceinline__ void pass_on(int n, bool active, const Mapping<Real>& m, const Four<Real>& x,
-                                          const Four<Real>& d) const {
+  CT_DEVICE void pass_on(int n, bool active, const Mapping<Real>& m, const Four<Real>& x,
+                         const Four<Real>& d) const {
     if (!active || !ChainArgs<Real>::has(a.wanted, n)) return;
     Four<Real> slope = {{1, 1, 1, 1}};
     if (m.map != MapKind::affine) slope = any_slope(m.map, x);

@@ -88,22 +88,22 @@ constexpr ChainShape kChainShapes[] = {
 constexpr int kKnownChains = static_cast<int>(std::size(kChainShapes)), kKnownThreads = 256;
 
 template <int... I, class F>
-__host__ __device__ __forceinline__ void each_of(std::integer_sequence<int, I...>, F&& f) {
+__host__ CT_DEVICE void each_of(std::integer_sequence<int, I...>, F&& f) {
   (f(std::integral_constant<int, I>{}), ...);
 }
 /// f(i) of i < kCount as constants; upwards, or downwards.
 template <int kCount, class F>
-__device__ __forceinline__ void upwards(F&& f) {
+CT_DEVICE void upwards(F&& f) {
   each_of(std::make_integer_sequence<int, kCount>{}, f);
 }
 template <int kCount, class F>
-__device__ __forceinline__ void downwards(F&& f) {
+CT_DEVICE void downwards(F&& f) {
   upwards<kCount>([&](auto i) { f(std::integral_constant<int, kCount - 1 - i.value>{}); });
 }
 
 /// N neighbours from number i of replica r on.
 template <int N>
-__device__ __forceinline__ void load_neighbours(const Tensor<float>& t, int r, int i, float (&x)[N]) {
+CT_DEVICE void load_neighbours(const Tensor<float>& t, int r, int i, float (&x)[N]) {
   if (t.is_bf16()) {
     uint2 pairs[N / 4];
     if constexpr (N == 8) {
@@ -121,7 +121,7 @@ __device__ __forceinline__ void load_neighbours(const Tensor<float>& t, int r, i
   }
 }
 template <int N>
-__device__ __forceinline__ void store_neighbours(const Tensor<float>& t, int r, int i, const float (&x)[N]) {
+CT_DEVICE void store_neighbours(const Tensor<float>& t, int r, int i, const float (&x)[N]) {
   if (t.is_bf16()) {
     uint2 pairs[N / 4];
     CT_UNROLL(int e = 0; e < N; e += 4)
@@ -149,8 +149,7 @@ struct KnownChain {
   const int r;
   float value[kRegisters][N], gradient[kRegisters][N], inverse[kSteps];  ///< inverse: of norms
 
-  __device__ __forceinline__ explicit KnownChain(const ChainArgs<float>& args)
-      : a(args), r(static_cast<int>(blockIdx.y)) {
+  CT_DEVICE explicit KnownChain(const ChainArgs<float>& args) : a(args), r(static_cast<int>(blockIdx.y)) {
     const int period = args.period(), at = N * static_cast<int>(threadIdx.x) % period;
     upwards<kInputs>([&](auto i) {
       if constexpr (is_parameter(i.value)) {
@@ -160,17 +159,17 @@ struct KnownChain {
       }
     });
   }
-  __device__ __forceinline__ float over_row(float x) const {
+  CT_DEVICE float over_row(float x) const {
     for (int offset = a.D / (2 * N); offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
   /// The sum of x_e y_e over a row.
-  __device__ __forceinline__ float product(const float (&x)[N], const float (&y)[N]) const {
+  CT_DEVICE float product(const float (&x)[N], const float (&y)[N]) const {
     float sum = 0;
     CT_FOR(e, N) sum += x[e] * y[e];
     return over_row(sum);
   }
-  __device__ __forceinline__ void forward(int i) {
+  CT_DEVICE void forward(int i) {
     upwards<kInputs>([&](auto k) {
       if constexpr (is_of_rows(k.value)) {
         const float x = a.x[k.value].value.at(r)[i / a.D];
@@ -202,7 +201,7 @@ struct KnownChain {
       }
     });
   }
-  __device__ __forceinline__ void backward(int i) {
+  CT_DEVICE void backward(int i) {
     upwards<kRegisters>([&](auto n) {
       if constexpr (n.value >= kInputs || !is_parameter(n.value))
         CT_FOR(e, N) gradient[n.value][e] = 0;
@@ -261,7 +260,7 @@ struct KnownChain {
     });
   }
   /// A block's part of gradients of parameters: a warp a number. `numbers`: of the block's threads, in shared memory.
-  __device__ __forceinline__ void store_parts(float* numbers) const {
+  CT_DEVICE void store_parts(float* numbers) const {
     const int tid = static_cast<int>(threadIdx.x), period = a.period(), size = N * kKnownThreads;
     float* const part = a.pieces.at(r) + static_cast<std::int64_t>(blockIdx.x) * a.piece_size;
     upwards<kInputs>([&](auto k) {

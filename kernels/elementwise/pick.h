@@ -57,8 +57,7 @@ struct Signs {
   CT_HD int T() const { return x.value.dim(1); }
   CT_HD int columns() const { return x.value.dim(2) * x.value.dim(3); }
   CROSSTALK_ELEMENT(walk)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
+  void sweep_forward(const auto& sweep) const {
     sweep(static_cast<std::int64_t>(B()) * columns(), walk_of{});
   }
   /// Column i % columns() of sequence i / columns().

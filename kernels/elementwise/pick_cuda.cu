@@ -15,13 +15,13 @@ constexpr int kThreads = 128, kColumns = 4;  ///< of a lane at once
 
 /// Numbers of a token that move: those in bf16 in pairs, which take the place of a Real.
 template <class Real>
-__device__ __forceinline__ int moved(const Pick<Real>& op) {
+CT_DEVICE int moved(const Pick<Real>& op) {
   return op.columns() / (op.is_bf16() ? 2 : 1);
 }
 
 /// sum += x, or of a pair in its place sum the first and other the second.
 template <class Real>
-__device__ __forceinline__ void add_to(bool is_pair, Real x, Real& sum, Real& other) {
+CT_DEVICE void add_to(bool is_pair, Real x, Real& sum, Real& other) {
   if constexpr (std::is_same_v<Real, float>) {
     const unsigned pair = __float_as_uint(x);
     if (is_pair) other += __uint_as_float(pair & 0xffff0000), x = __uint_as_float(pair << 16);

@@ -12,7 +12,7 @@ constexpr int kLaneShift = 27;  // places lie below 2^27
 
 // Lanes of the warp that hold the same id, from one ballot a bit of it: much faster than match_any, whose
 // cost grows with the number of different ids. 0 for absent ids.
-__device__ __forceinline__ unsigned lanes_of(int id, int bits) {
+CT_DEVICE unsigned lanes_of(int id, int bits) {
   unsigned same = __ballot_sync(kFullWarp, id >= 0);
   for (int bit = 0; bit < bits; ++bit) {
     const bool set = (id >> bit & 1) != 0;
@@ -24,8 +24,8 @@ __device__ __forceinline__ unsigned lanes_of(int id, int bits) {
 
 /// Counts of rows by warps become places, in the order of rows and warps, and `start` gets those of rows.
 /// Returns how many entries are placed, with the `before` of earlier rows.
-__device__ __forceinline__ int place_rows(std::int32_t* counts, std::int32_t* totals, std::int32_t* start,
-                                          int rows, int warps, int before) {
+CT_DEVICE int place_rows(std::int32_t* counts, std::int32_t* totals, std::int32_t* start, int rows, int warps,
+                         int before) {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32,
             threads = 32 * warps;
   for (int row0 = 0; row0 < rows; row0 += threads) {

@@ -14,11 +14,11 @@ using namespace device;
 constexpr int kThreads = 256;
 
 template <class Real>
-__device__ __forceinline__ void load_piece(const Real* p, Real (&x)[1]) {
+CT_DEVICE void load_piece(const Real* p, Real (&x)[1]) {
   x[0] = *p;
 }
 template <class Real>
-__device__ __forceinline__ void load_piece(const Real* p, Real (&x)[4]) {
+CT_DEVICE void load_piece(const Real* p, Real (&x)[4]) {
   load4(p, 4, true, x);
 }
 

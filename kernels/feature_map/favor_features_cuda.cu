@@ -20,8 +20,8 @@ constexpr int kThreads = 1024, kWarps = kThreads / 32;
 // Normals first .. + entries - 1 of the replica: set(i, normal first + i) for those that fall to this thread,
 // one of `threads` (those of this block start at thread0).
 template <class Real, class F>
-__device__ __forceinline__ void for_normals(const FavorFeatures<Real>& a, int r, std::uint32_t first,
-                                            int entries, int thread0, int threads, F&& set) {
+CT_DEVICE void for_normals(const FavorFeatures<Real>& a, int r, std::uint32_t first, int entries, int thread0,
+                           int threads, F&& set) {
   const std::int32_t* seed = a.seed.at(r);
   r123::Philox4x32::key_type key;
   key.v[0] = static_cast<std::uint32_t>(seed[0]);

@@ -37,8 +37,7 @@ struct OneLane {
   Real max(Real x) const {
     return x;
   }
-  template <class F>
-  void each(int begin, int end, F&& f) const {
+  void each(int begin, int end, auto&& f) const {
     for (int i = begin; i < end; ++i) f(i);
   }
 };

@@ -73,15 +73,13 @@ struct WarpTeam {
     return x;
 #endif
   }
-  template <class F>
-  CT_HD void each(int begin, int end, F&& f) const {
+  CT_HD void each(int begin, int end, auto&& f) const {
     for (int i = begin + ((lane - begin) & 31); i < end; i += kLanes) f(i);
   }
 };
 
 template <class Map, class Real>
-__device__ __forceinline__ auto row_of(const MapFeatures<Real>& a, int r, std::int64_t n, int p,
-                                       unsigned char* shared) {
+CT_DEVICE auto row_of(const MapFeatures<Real>& a, int r, std::int64_t n, int p, unsigned char* shared) {
   const int d = a.x.value.columns();
   maps::MapRow<Real> row;
   row.d = d, row.p = p, row.number = a.number, row.x = a.x.value.at(r) + n * d;

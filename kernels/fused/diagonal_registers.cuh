@@ -78,11 +78,11 @@ struct FadingState {
 
 /// Row i of a lane's state, in registers or where store() has put it.
 template <class Tile>
-__device__ __forceinline__ void fading_row(const FadingState<Tile>& S, int part, int i, float (&x)[4]) {
+CT_DEVICE void fading_row(const FadingState<Tile>& S, int part, int i, float (&x)[4]) {
   CT_FOR(j, 4) x[j] = S.v[part][i][j];
 }
 template <class Tile>
-__device__ __forceinline__ void fading_row(const float* S, int part, int i, float (&x)[4]) {
+CT_DEVICE void fading_row(const float* S, int part, int i, float (&x)[4]) {
   const auto four = reinterpret_cast<const float4*>(
       S)[(part * Tile::kRows + i) * static_cast<int>(blockDim.x) + threadIdx.x];
   x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;

@@ -188,7 +188,7 @@ struct FadingBack {
     if constexpr (Tile::kGates) sum_down(t, 2, d_gate);
   }
   /// Gradients of what stands for a whole sequence.
-  __device__ __forceinline__ void put_whole() {
+  CT_DEVICE void put_whole() {
     const Op& op = at.op;
     at.put_entries(op.start.write, op.start.gradient, d.G.v[0]);
     if constexpr (Tile::kComplex) at.put_entries(op.start_imag.write, op.start_imag.gradient, d.G.v[1]);
@@ -351,18 +351,14 @@ __global__ void fading_join_kernel(const __grid_constant__ Op op, int tiles, int
 }
 
 /// f(law, lanes across) as constants.
-template <class F>
-void with_fading(const Op& op, F&& f) {
-  const auto by_keys = [&](auto law) {
-    if (op.K() <= 32) return f(law, std::integral_constant<int, 8>{});
-    if (op.K() <= 64) return f(law, std::integral_constant<int, 16>{});
-    f(law, std::integral_constant<int, 32>{});
-  };
-  if (op.gated()) return by_keys(std::integral_constant<Fading, Fading::gates>{});
-  if (op.complex()) return by_keys(std::integral_constant<Fading, Fading::complex>{});
-  if (op.of_keys) return by_keys(std::integral_constant<Fading, Fading::keys>{});
-  if (op.either_sign) return by_keys(std::integral_constant<Fading, Fading::signs>{});
-  by_keys(std::integral_constant<Fading, Fading::rates>{});
+void with_fading(const Op& op, auto&& f) {
+  const Fading of = op.gated()       ? Fading::gates
+                    : op.complex()   ? Fading::complex
+                    : op.of_keys     ? Fading::keys
+                    : op.either_sign ? Fading::signs
+                                     : Fading::rates;
+  with_value<Fading::gates, Fading::complex, Fading::keys, Fading::signs, Fading::rates>(
+      of, [&](auto law) { with_least<8, 16, 32>((op.K() + 3) / 4, [&](auto across) { f(law, across); }); });
 }
 
 /// Bytes of a block's table of queries.

@@ -50,9 +50,7 @@ constexpr float kFwmStart = 0x1p-50f;
 constexpr float kFwmGrowth = 108;  // log2 of the growth in a chunk, at most
 
 /// x rounded to TF32: two instructions, where cvt.rna takes five for numbers that do not occur here.
-__device__ __forceinline__ unsigned fwm_rounded(float x) {
-  return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
-}
+CT_DEVICE unsigned fwm_rounded(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
 
 /// Left factor of a product: 16 rows, 8 terms; in TF32 halves.
 struct FwmFactor {
@@ -73,30 +71,27 @@ struct FwmFactor {
 
 /// small, large += a b, the rounding halves into `small`; halves of two terms of b. `exact`: a has none.
 template <bool exact = false>
-__device__ __forceinline__ void fwm_add_split(float (&small)[4], float (&large)[4], const FwmFactor& a,
-                                              float h0, float h1, float l0, float l1) {
+CT_DEVICE void fwm_add_split(float (&small)[4], float (&large)[4], const FwmFactor& a, float h0, float h1,
+                             float l0, float l1) {
   if (!exact) mma_tf32(small, a.low, __float_as_uint(h0), __float_as_uint(h1));
   mma_tf32(small, a.high, __float_as_uint(l0), __float_as_uint(l1));
   mma_tf32(large, a.high, __float_as_uint(h0), __float_as_uint(h1));
 }
 template <bool exact = false>
-__device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,
-                                        float b1) {
+CT_DEVICE void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0, float b1) {
   const float h0 = __uint_as_float(fwm_rounded(b0)), h1 = __uint_as_float(fwm_rounded(b1));
   fwm_add_split<exact>(small, large, a, h0, h1, b0 - h0, b1 - h1);
 }
 
-__device__ __forceinline__ const float4& fwm_float4(const float* p) {
-  return *reinterpret_cast<const float4*>(p);
-}
+CT_DEVICE const float4& fwm_float4(const float* p) { return *reinterpret_cast<const float4*>(p); }
 
 /// Four neighbours of accumulators of neighbouring columns (FwmWarp), row l/4 + 8 half.
-__device__ __forceinline__ float4 fwm_four(const float (&x)[2][4], int half) {
+CT_DEVICE float4 fwm_four(const float (&x)[2][4], int half) {
   return make_float4(x[0][2 * half], x[1][2 * half], x[0][2 * half + 1], x[1][2 * half + 1]);
 }
 
 /// Transposes 8 x 8 numbers, entries (l / 4, 2 (l % 4)) and the next one in lane l.
-__device__ __forceinline__ void fwm_transpose(float& x, float& y) {
+CT_DEVICE void fwm_transpose(float& x, float& y) {
   const unsigned u = __float_as_uint(x), v = __float_as_uint(y);
   unsigned low = __byte_perm(u, v, 0x5410), high = __byte_perm(u, v, 0x7632);
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(low));
@@ -107,12 +102,10 @@ __device__ __forceinline__ void fwm_transpose(float& x, float& y) {
 
 /// How many tokens forward gave a chunk: an int, whose bits lie among the floats that are kept of the first
 /// token.
-__device__ __forceinline__ void fwm_note_length(float* kept, int stride, int length) {
+CT_DEVICE void fwm_note_length(float* kept, int stride, int length) {
   kept[stride - 3] = __int_as_float(length);
 }
-__device__ __forceinline__ int fwm_noted_length(const float* kept, int stride) {
-  return __float_as_int(kept[stride - 3]);
-}
+CT_DEVICE int fwm_noted_length(const float* kept, int stride) { return __float_as_int(kept[stride - 3]); }
 
 /// Keys of a chunk in TF32 halves, whose sum they are: the higher ones, then the lower ones, each [16][16 J] numbers
 /// twice over, so that either product finds two terms side by side.
@@ -341,8 +334,7 @@ struct FwmWarp {
 };
 
 /// add(read(w)) for each warp w, in order; of four at a time all are read before any is added.
-template <class Read, class Add>
-__device__ __forceinline__ void fwm_over_warps(int warps, Read&& read, Add&& add) {
+CT_DEVICE void fwm_over_warps(int warps, auto&& read, auto&& add) {
   int w = 0;
   CT_ROLLED(; w + 4 <= warps; w += 4) {
     const decltype(read(0)) part[4] = {read(w), read(w + 1), read(w + 2), read(w + 3)};
@@ -352,7 +344,7 @@ __device__ __forceinline__ void fwm_over_warps(int warps, Read&& read, Add&& add
 }
 
 /// 1 / x for x within 2^-120 .. 2^120.
-__device__ __forceinline__ float fwm_reciprocal(float x) {
+CT_DEVICE float fwm_reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return fmaf(fmaf(-x, y, 1.0f), y, y);
@@ -360,26 +352,11 @@ __device__ __forceinline__ float fwm_reciprocal(float x) {
 
 /// Calls f(J, warps at most, warps) for up to 128 columns and 256 rows. A block has one warp more: registers are given
 /// to warps by fours.
-template <class F>
-void with_fwm_chunks(int P, int V, F&& f) {
-  using std::integral_constant;
+void with_fwm_chunks(int P, int V, auto&& f) {
   const int warps = (V + 15) / 16;
-  const auto call = [&](auto J) {
-    if (warps <= 3)
-      f(J, integral_constant<int, 3>(), warps);
-    else if (warps <= 7)
-      f(J, integral_constant<int, 7>(), warps);
-    else if (warps <= 11)
-      f(J, integral_constant<int, 11>(), warps);
-    else if (warps <= 15)
-      f(J, integral_constant<int, 15>(), warps);
-    else
-      f(J, integral_constant<int, 16>(), warps);
-  };
-  if (P <= 64)
-    call(integral_constant<int, 4>());
-  else
-    call(integral_constant<int, 8>());
+  with_least<4, 8>((P + 15) / 16, [&](auto J) {
+    with_least<3, 7, 11, 15, 16>(warps, [&](auto most) { f(J, most, warps); });
+  });
 }
 
 }  // namespace crosstalk::device

@@ -38,19 +38,19 @@ struct FwmBackward {
   /// Rows of one chunk, pairs of two: finish() reads those of the chunk behind.
   __device__ FwmKeys keys_of(int chunk) const { return {keys, keys + (2 + chunk % 2 * 2) * kKeys}; }
   /// Zeros for tokens that the query does not see.
-  __device__ __forceinline__ void clear_unseen() const {
+  CT_DEVICE void clear_unseen() const {
     if (d_k && a.k.write == Write::overwrite)  // tokens that the query does not see
       for (int i = at.seen * P + thread; i < T * P; i += static_cast<int>(blockDim.x)) d_k[i] = 0;
     if (d_beta && a.beta.write == Write::overwrite)
       for (int i = at.seen + thread; i < T; i += static_cast<int>(blockDim.x)) d_beta[i] = 0;
   }
   /// Clears the gradients of a query that sees no token.
-  __device__ __forceinline__ void clear_query() const {
+  CT_DEVICE void clear_query() const {
     if (d_q && a.q.write == Write::overwrite)
       for (int p = thread; p < P; p += static_cast<int>(blockDim.x)) d_q[p] = 0;
   }
   /// Has keys and errors of a chunk copied, in the background.
-  __device__ __forceinline__ void fetch(int chunk) const {
+  CT_DEVICE void fetch(int chunk) const {
     at.fetch(keys_of(chunk), chunk);
     for (int token = warp; token < 16; token += warps) {
       const int t = at.first(chunk) + token;
@@ -63,13 +63,13 @@ struct FwmBackward {
     }
   }
   /// Has this warp's rows of the state before a chunk brought to the L2 cache.
-  __device__ __forceinline__ void prefetch_state(int chunk) const {
+  CT_DEVICE void prefetch_state(int chunk) const {
     const float* from = checkpoints + chunk * size + 16 * warp * P;
     for (int i = 32 * lane; i < min(16, V - 16 * warp) * P; i += 32 * 32)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
   }
   /// The last warp: the chain of divisors, from chunk to chunk, and gradients of beta.
-  __device__ __forceinline__ void walk_chain(int last) const {
+  CT_DEVICE void walk_chain(int last) const {
     const int t = at.first(last) + lane % 16;
     const float* scales = kept + stride - 4;
     float beta = at.beta_at(last, lane % 16),
@@ -97,7 +97,7 @@ struct FwmBackward {
     __syncthreads();
   }
   /// dL/dS behind the last chunk.
-  __device__ __forceinline__ void start(float (&x)[J][2][4]) const {
+  CT_DEVICE void start(float (&x)[J][2][4]) const {
     const float rows[2] = {at.row(0) < V ? d_y[at.row(0)] : 0.0f, at.row(1) < V ? d_y[at.row(1)] : 0.0f};
     CT_FOR(j, J) {
       float four[4];
@@ -109,7 +109,7 @@ struct FwmBackward {
     }
   }
   /// Sums of this warp's rows of d_q = S^T d_y, with the state behind the last chunk from the one before it.
-  __device__ __forceinline__ void query_parts(int last) const {
+  CT_DEVICE void query_parts(int last) const {
     for (int token = warp; token < 16; token += warps) {
       const float* error = errors + (last % 2 * 16 + token) * width;
       float dot = 0;
@@ -128,7 +128,7 @@ struct FwmBackward {
     }
   }
   /// d_q, which the chain reads.
-  __device__ __forceinline__ void put_query(int last) const {
+  CT_DEVICE void put_query(int last) const {
     for (int p = thread; p < P; p += 32 * warps) {
       const auto* token = shared.token[last % 2];
       float sum = 0;
@@ -143,7 +143,7 @@ struct FwmBackward {
     }
   }
   /// Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
-  __device__ __forceinline__ void errors_of(const float* error, Numbers& u) const {
+  CT_DEVICE void errors_of(const float* error, Numbers& u) const {
     CT_FOR2(m, 2, half, 2) {
       const float2 two =
           *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
@@ -151,19 +151,18 @@ struct FwmBackward {
     }
   }
   /// part [16 tokens, columns of j] += w x over the rows of this warp.
-  __device__ __forceinline__ static void add_rows(Numbers& part, const FwmFactor (&w)[2],
-                                                  const Numbers& rows) {
+  CT_DEVICE static void add_rows(Numbers& part, const FwmFactor (&w)[2], const Numbers& rows) {
     CT_FOR2(half, 2, h, 2) {
       float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
       fwm_transpose(b0, b1);
       fwm_add(part[h], part[h], w[half], b0, b1);
     }
   }
-  __device__ __forceinline__ float4* part_at(int half, int j) const {
+  CT_DEVICE float4* part_at(int half, int j) const {
     return reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g, j, q) + 8 * half * 16 * J);
   }
   /// d_k of a chunk, from the parts of the warps.
-  __device__ __forceinline__ void finish(int chunk) const {
+  CT_DEVICE void finish(int chunk) const {
     if (!d_k) return;
     const FwmFactor factor[2] = {
         {shared.theta[g * kFwmRow + 2 * q], shared.theta[(g + 8) * kFwmRow + 2 * q],
@@ -193,7 +192,7 @@ struct FwmBackward {
     }
   }
   /// Q = N' g_E G_E K^T, and what the chain starts from.
-  __device__ __forceinline__ void project(int chunk, const float (&x)[J][2][4], Numbers& Q) const {
+  CT_DEVICE void project(int chunk, const float (&x)[J][2][4], Numbers& Q) const {
     const auto* tokens = shared.token[chunk % 2];
     const int* ids = shared.ids[chunk % 2];
     float y[2][4];
@@ -206,7 +205,7 @@ struct FwmBackward {
     }
   }
   /// Squares of errors, and the parts of d_k along the errors.
-  __device__ __forceinline__ void put_parts(int chunk, const float (&x)[J][2][4]) const {
+  CT_DEVICE void put_parts(int chunk, const float (&x)[J][2][4]) const {
     const auto* tokens = shared.token[chunk % 2];
     float u[2][4];
     errors_of(errors + chunk % 2 * 16 * width, u);
@@ -227,7 +226,7 @@ struct FwmBackward {
     }
   }
   /// Q - N' A w once the chain has A; `turned`: Q as u; Q itself times -beta g.
-  __device__ __forceinline__ void solve(int chunk, Numbers& Q, Numbers& turned) const {
+  CT_DEVICE void solve(int chunk, Numbers& Q, Numbers& turned) const {
     const auto* tokens = shared.token[chunk % 2];
     const int* ids = shared.ids[chunk % 2];
     const float* error = errors + chunk % 2 * 16 * width;
@@ -250,7 +249,7 @@ struct FwmBackward {
     }
   }
   /// Products of Q and errors over this warp's rows.
-  __device__ __forceinline__ void multiply_errors(int chunk, const Numbers& turned) const {
+  CT_DEVICE void multiply_errors(int chunk, const Numbers& turned) const {
     float product[2][4] = {}, u[2][4];
     errors_of(errors + chunk % 2 * 16 * width, u);
     CT_FOR(half, 2) {
@@ -261,8 +260,8 @@ struct FwmBackward {
     CT_FOR2(m, 2, i, 4) products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
   }
   /// The parts of d_k along Q, and dL/dS before the chunk. S: pieces of the state that were read ahead.
-  __device__ __forceinline__ void step_back(int chunk, float (&x)[J][2][4], float (&S)[kAhead][2][4],
-                                            const Numbers& Q, Numbers& turned) const {
+  CT_DEVICE void step_back(int chunk, float (&x)[J][2][4], float (&S)[kAhead][2][4], const Numbers& Q,
+                           Numbers& turned) const {
     const auto* tokens = shared.token[chunk % 2];
     const float* state = checkpoints + chunk * size;
     const float of_state = -shared.along[0], gamma = tokens[0].end;

@@ -78,9 +78,8 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
 }
 
 /// One warp gives theta and d_beta of a chunk what they take from sums over the warps.
-__device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, int warps, int valid,
-                                          const float* products, const float* squares, Write write,
-                                          float* d_beta) {
+CT_DEVICE void fwm_theta(FwmBackwardShared& shared, int chunk, int warps, int valid, const float* products,
+                         const float* squares, Write write, float* d_beta) {
   const int lane = threadIdx.x % 32, t = lane % 16;
   struct Part {
     float4 sum[2] = {};
@@ -117,7 +116,7 @@ __device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, 
 }
 
 /// The chain of radial gradients, from d behind the chunk to d before it; by one warp.
-__device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, float& d) {
+CT_DEVICE void fwm_chain(FwmBackwardShared& shared, int chunk, float& d) {
   const int lane = threadIdx.x % 32, t = lane % 16;
   float psi[16];
   CT_UNROLL(int i = 0; i < 16; i += 4) {

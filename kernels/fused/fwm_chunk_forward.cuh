@@ -111,8 +111,8 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
 
 /// Z of this warp's rows to z, and the sums over them that the chain reads: |Z_t|^2 and |X|^2.
 template <int J>
-__device__ __forceinline__ void fwm_measure(const FwmWarp<J>& at, const float (&x)[J][2][4], float (&Z)[2][4],
-                                            float* z, float* sums) {
+CT_DEVICE void fwm_measure(const FwmWarp<J>& at, const float (&x)[J][2][4], float (&Z)[2][4], float* z,
+                           float* sums) {
   const int g = at.g, q = at.q;
   float squares[4] = {}, norm[2] = {};
   CT_FOR(m, 2) {
@@ -139,8 +139,8 @@ __device__ __forceinline__ void fwm_measure(const FwmWarp<J>& at, const float (&
 
 /// The errors u once the chain has the divisors: kept for backward, and scaled to be written.
 template <int J>
-__device__ __forceinline__ void fwm_errors(const FwmWarp<J>& at, const FwmForwardShared& shared, int chunk,
-                                           float* kept, int stride, float (&Z)[2][4]) {
+CT_DEVICE void fwm_errors(const FwmWarp<J>& at, const FwmForwardShared& shared, int chunk, float* kept,
+                          int stride, float (&Z)[2][4]) {
   const int q = at.q;
   float hot[2][4];
   CT_FOR2(s, 2, i, 2) {
@@ -165,8 +165,7 @@ __device__ __forceinline__ void fwm_errors(const FwmWarp<J>& at, const FwmForwar
 
 /// o = S q.
 template <int J>
-__device__ __forceinline__ void fwm_read_state(const FwmWarp<J>& at, const float* query, float* o,
-                                               const float (&x)[J][2][4]) {
+CT_DEVICE void fwm_read_state(const FwmWarp<J>& at, const float* query, float* o, const float (&x)[J][2][4]) {
   const int q = at.q;
   float read[2] = {};
   CT_FOR(j, J) {

@@ -141,7 +141,7 @@ struct FwmBack : FwmSequence<C, kListed> {
   float* room;
   float* numbers;  ///< beta, inverse divisor
 
-  __device__ __forceinline__ FwmBack(const Op& op_, const RowPlan& plan_, float* next) : Base{{op_, plan_}} {
+  CT_DEVICE FwmBack(const Op& op_, const RowPlan& plan_, float* next) : Base{{op_, plan_}} {
     const auto take = [&](int count) { return next += count, next - count; };
     slots = take(plan.length * slot);
     keys = take(plan.length * kWide), queries = take(plan.length * kWide);
@@ -151,7 +151,7 @@ struct FwmBack : FwmSequence<C, kListed> {
   }
 
   /// Tokens from .. from + count - 1 to shared memory.
-  __device__ __forceinline__ void load(int from, int count) const {
+  CT_DEVICE void load(int from, int count) const {
     __syncthreads();
     for (int t = warp; t < count; t += plan.warps) {
       const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t);
@@ -170,7 +170,7 @@ struct FwmBack : FwmSequence<C, kListed> {
     __syncthreads();
   }
   /// S behind `count` tokens; `here`: they are the chunk's, before each of which it is kept.
-  __device__ __forceinline__ void advance(int count, bool here, FwmCells<C>& of) const {
+  CT_DEVICE void advance(int count, bool here, FwmCells<C>& of) const {
     for (int t = 0; t < count; ++t) {
       if (here) cells.keep(slots + t * slot, of.S);
       const float write = numbers[2 * t] * errors[t * kWalkRows + row], inverse = numbers[2 * t + 1];
@@ -179,13 +179,13 @@ struct FwmBack : FwmSequence<C, kListed> {
     }
   }
   /// Of a query x, at S, and dL/do of this row: dL/dS; its own, by warp, to `to`.
-  __device__ __forceinline__ void read_back(float d, FwmCells<C>& of, float* to) const {
+  CT_DEVICE void read_back(float d, FwmCells<C>& of, float* to) const {
     CT_FOR(c, C) of.G[c] += d * of.x[c], of.x[c] = d * of.S[c];
     if constexpr (kListed) __syncthreads();
     cells.over_rows(of.x, to);
   }
   /// Queries that positions brought behind so many tokens, at S.
-  __device__ __forceinline__ void listed_back(int seen, FwmCells<C>& of) const {
+  CT_DEVICE void listed_back(int seen, FwmCells<C>& of) const {
     each_seeing(this->position, this->Q, this->T, seen, [&](int i) {
       const float d = d_o && this->inside ? d_o[this->row_of_query(i) + row] : 0.0f;
       cells.columns_of(q.row(i), K, of.x);
@@ -195,7 +195,7 @@ struct FwmBack : FwmSequence<C, kListed> {
     });
   }
   /// Back through token t of a chunk, from S behind it to S before it.
-  __device__ __forceinline__ void token_back(int t, FwmCells<C>& of) const {
+  CT_DEVICE void token_back(int t, FwmCells<C>& of) const {
     float(&S)[C] = of.S, (&G)[C] = of.G, (&x)[C] = of.x;
     const float rate = numbers[2 * t], inverse = numbers[2 * t + 1], error = errors[t * kWalkRows + row];
     float radial = 0;
@@ -218,7 +218,7 @@ struct FwmBack : FwmSequence<C, kListed> {
     cells.over_rows(x, slots + t * slot + warp * 32 * C);
   }
   /// Writes the gradients of a chunk's tokens from `first` on.
-  __device__ __forceinline__ void put_tokens(int first, int n) const {
+  CT_DEVICE void put_tokens(int first, int n) const {
     __syncthreads();
     this->put_chunk(first, n, slots, last_query,
                     [&](int t, int j, float&, float&) { return errors[t * kWalkRows + j]; });

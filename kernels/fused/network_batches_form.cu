@@ -24,24 +24,24 @@ constexpr int kBatchesWarps = 16, kBatchesThreads = 32 * kBatchesWarps;
 constexpr int kSpareTiles =
     12;  // sums of 16 x 16 numbers that warps hand over, where several share a product's terms
 
-__device__ __forceinline__ Four<float> four_or_none(bool there, const float* from) {
+CT_DEVICE Four<float> four_or_none(bool there, const float* from) {
   return there ? *reinterpret_cast<const Four<float>*>(from) : Four<float>{};
 }
-__device__ __forceinline__ float2 two_or_none(bool there, const float* from) {
+CT_DEVICE float2 two_or_none(bool there, const float* from) {
   return there ? *reinterpret_cast<const float2*>(from) : float2{};
 }
 
 /// Left factor of a product, 16 rows and 8 terms, in TF32 halves: rows g and g + 8 of two terms of a lane.
 struct BatchFactor {
   unsigned high[4], low[4];
-  __device__ __forceinline__ BatchFactor(float first, float first_below, float second, float second_below) {
+  CT_DEVICE BatchFactor(float first, float first_below, float second, float second_below) {
     const float x[4] = {first, first_below, second, second_below};
     CT_FOR(i, 4) split(x[i], high[i], low[i]);
   }
 };
 /// Adds the product of eight terms to two tiles of eight columns, whose two terms of a lane are first[i] and second[i].
-__device__ __forceinline__ void add_terms(float (&sums)[2][4], const BatchFactor& a, const float (&first)[2],
-                                          const float (&second)[2]) {
+CT_DEVICE void add_terms(float (&sums)[2][4], const BatchFactor& a, const float (&first)[2],
+                         const float (&second)[2]) {
   unsigned high[2][2], low[2][2];
   CT_FOR(i, 2) split(first[i], high[i][0], low[i][0]), split(second[i], high[i][1], low[i][1]);
   CT_FOR(i, 2) mma_tf32(sums[i], a.low, high[i][0], high[i][1]);
@@ -56,8 +56,8 @@ struct TileSums {
 /// n + 8 i + c is column c of tile i, else of w [D,N], whose column n + 2 c + i is. Terms 4 t .. 4 t + 3 of sixteen are those of lane t
 /// of four, so that loads are wide.
 template <bool kAcross>
-__device__ __forceinline__ TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n,
-                                              int first, int end) {
+CT_DEVICE TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n, int first,
+                             int end) {
   constexpr int kAhead = 4;  // chunks of 16 terms whose loads are on their way at once
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
   TileSums sums = {};
@@ -183,8 +183,7 @@ __device__ __noinline__ void make_dots(int rows, int n, const float* x, const fl
 struct ProductBlock : law::Block<float, kBatchesWarps> {
   float* spare;  ///< shared, kSpareTiles
 
-  template <class F>
-  __device__ void each(int n, F&& f) const {
+  __device__ void each(int n, auto&& f) const {
     CT_ROLLED(int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) f(i);
     __syncthreads();
   }

@@ -31,8 +31,7 @@ struct Pair {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     return {{lane < n ? p[lane] : 0.0f, lane + 32 < n ? p[lane + 32] : 0.0f}};
   }
-  template <class F>
-  __device__ static Pair make(int V, F&& f) {
+  __device__ static Pair make(int V, auto&& f) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     return {{lane < V ? f(0) : 0.0f, lane + 32 < V ? f(1) : 0.0f}};
   }
@@ -137,8 +136,8 @@ struct NetworkSequence : RowWalk<C, kListed, NetworkOp, WalkPlan> {
   }
   /// P' = speed P + step x^T and W' = keeps W + P' of a token's key x, and so b and its momentum; with LayerNorm no momentum.
   template <bool kNorm>
-  __device__ __forceinline__ void move(const float* key, float step, float speed, float keeps, float (&W)[C],
-                                       float (&P)[C], float (&x)[C], float& c_w, float& c_p) const {
+  CT_DEVICE void move(const float* key, float step, float speed, float keeps, float (&W)[C], float (&P)[C],
+                      float (&x)[C], float& c_w, float& c_p) const {
     cells.columns_of(key, x);
     CT_FOR(c, C) {
       const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
@@ -165,20 +164,20 @@ struct NetworkWalk : NetworkSequence<C, kListed> {
   float c_w = 0, c_p = 0;  ///< b, and its momentum
 
   __device__ float own(const float* from, int a) const { return op.residual && a < K ? from[a] : 0.0f; }
-  __device__ __forceinline__ void advance(const float* key, float step, float speed, float keeps) {
+  CT_DEVICE void advance(const float* key, float step, float speed, float keeps) {
     this->template move<kNorm>(key, step, speed, keeps, W, P, x, c_w, c_p);
   }
 
   // --- forward
 
-  __device__ __forceinline__ void start() {
+  CT_DEVICE void start() {
     cells.load(parts.value[0], V, K, W);
     cells.load(parts.value[2], V, K, P);
     c_w = parts.value[1] && inside ? parts.value[1][row] : 0.0f;
     c_p = parts.value[3] && inside ? parts.value[3][row] : 0.0f;
   }
   /// Tokens first .. first + n - 1 to shared memory.
-  __device__ __forceinline__ void load(WalkStage<C>& to, int first, int n) const {
+  CT_DEVICE void load(WalkStage<C>& to, int first, int n) const {
     __syncthreads();
     for (int i = thread; i < n * kWide; i += threads) {
       const int s = i / kWide, j = i % kWide, t = first + s;
@@ -192,7 +191,7 @@ struct NetworkWalk : NetworkSequence<C, kListed> {
     if (thread < n && first + thread < T) this->number_token(first + thread, to.numbers[thread]);
     __syncthreads();
   }
-  __device__ __forceinline__ void keep_state(int number) const {
+  CT_DEVICE void keep_state(int number) const {
     float* to = states + static_cast<std::int64_t>(number) * plan.kept;
     cells.keep(to, W);
     if (cells.part == 0) to[plan.slot + row] = c_w;
@@ -203,7 +202,7 @@ struct NetworkWalk : NetworkSequence<C, kListed> {
     }
   }
   /// A query that a position brought.
-  __device__ __forceinline__ void read(WalkStage<C>& stage, int i, int s, float bias_here, float* o) {
+  CT_DEVICE void read(WalkStage<C>& stage, int i, int s, float bias_here, float* o) {
     cells.columns_of(q.row(i), K, x);
     float read = cells.product(W, x) + c_w;
     if constexpr (kNorm) {
@@ -218,8 +217,7 @@ struct NetworkWalk : NetworkSequence<C, kListed> {
     if (writes) o[this->row_of_query(i) + row] = own(q.row(i), row) + read;
   }
   /// The inner gradient of token t, at s, and what the query behind the token before it reads.
-  __device__ __forceinline__ void look(WalkStage<C>& stage, int t, int s, float bias_here, float& e,
-                                       float& read) {
+  CT_DEVICE void look(WalkStage<C>& stage, int t, int s, float bias_here, float& e, float& read) {
     const float z_query = kListed ? 0.0f : cells.product(W, stage.queries[s]) + c_w,
                 z_key = cells.product(W, stage.keys[s]) + c_w;
     read = z_query, e = z_key - stage.targets[s][row];
@@ -234,7 +232,7 @@ struct NetworkWalk : NetworkSequence<C, kListed> {
       e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
     }
   }
-  __device__ __forceinline__ void end() const {
+  CT_DEVICE void end() const {
     const auto to = [&](int part) { return walk_end(op, part, r, item, false); };
     if (float* all = to(network_w2)) cells.store(Write::overwrite, all, V, K, W);
     if (float* all = to(network_b2); all && writes) all[row] = c_w;

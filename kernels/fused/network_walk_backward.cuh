@@ -6,7 +6,7 @@
 namespace crosstalk::device {
 
 /// The largest of position[0..Q) that is at most `from` (-1: none). All lanes of a warp must call it.
-__device__ __forceinline__ int previous_position(const std::int32_t* position, int Q, int from) {
+CT_DEVICE int previous_position(const std::int32_t* position, int Q, int from) {
   int previous = -1;
   for (int i = static_cast<int>(threadIdx.x) % 32; i < Q; i += 32) {
     const int p = position[i];
@@ -64,7 +64,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
   __device__ float* take(int count) { return next += count, next - count; }
 
   /// dL/dW and dL/dP behind the last token.
-  __device__ __forceinline__ void start() {
+  CT_DEVICE void start() {
     const auto ends = [&](int part) { return walk_end(op, part, r, item, true); };
     cells.load(ends(network_w2), V, K, G);
     cells.load(ends(network_parts + network_w2), V, K, G_P);
@@ -72,7 +72,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     g_w = end_w && inside ? end_w[row] : 0.0f, g_p = end_p && inside ? end_p[row] : 0.0f;
   }
   /// The next chunk is on its way to the cache while a chunk is at work: chunks before `end` that start from one state.
-  __device__ __forceinline__ void prefetch(int end) const {
+  CT_DEVICE void prefetch(int end) const {
     const auto ask = [](const float* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); };
     const int begin = (end - 1) / plan.group * plan.group;
     const float* start = states + static_cast<std::int64_t>(begin / plan.group) * plan.kept;
@@ -85,14 +85,14 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     }
   }
   /// W and P that forward kept before chunk `base`.
-  __device__ __forceinline__ void recall(int base) {
+  CT_DEVICE void recall(int base) {
     const float* start = states + static_cast<std::int64_t>(base / plan.group) * plan.kept;
     cells.recall(start, W);
     c_w = start[slot + row], c_p = 0;
     if constexpr (!kNorm) cells.recall(start + slot + kWalkRows, P), c_p = start[2 * slot + kWalkRows + row];
   }
   /// Tokens from .. from + count - 1 to shared memory.
-  __device__ __forceinline__ void load(int from, int count) const {
+  CT_DEVICE void load(int from, int count) const {
     __syncthreads();
     for (int t = warp; t < count; t += warps) {
       const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t),
@@ -111,13 +111,13 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     __syncthreads();
   }
   /// P before the chunk, for its first token: P before the others follows from two W.
-  __device__ __forceinline__ void keep_p() const {
+  CT_DEVICE void keep_p() const {
     cells.keep(start_p, P);
     if (cells.part == 0) start_p[slot + row] = c_p;
   }
   /// `count` tokens on: P_t = momentum P - step e k^T, W_t = (1 - forget) W + P_t. here: they are the chunk's, before each of which W
   /// is kept.
-  __device__ __forceinline__ void advance(int count, bool here) {
+  CT_DEVICE void advance(int count, bool here) {
     for (int t = 0; t < count; ++t) {
       const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
       const float keeps = numbers[4 * t + 2];
@@ -140,8 +140,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
   }
   /// All that depends on z alone, of a chunk's n tokens, a warp a token: normal = (z - mean) scale, y / gain = gain normal + bias -
   /// target, the means that TokenNorm names; and LayerNorm of the read back, from do to dz.
-  __device__ __forceinline__ void normalise(int n, const NormWeights& weights, Pair& d_gain,
-                                            Pair& d_bias) const {
+  CT_DEVICE void normalise(int n, const NormWeights& weights, Pair& d_gain, Pair& d_bias) const {
     __syncthreads();
     for (int i = warp; i < n; i += warps) {
       const int t = i * kWalkRows;
@@ -173,8 +172,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     __syncthreads();
   }
   /// e = scale (y - mean y - normal mean(y normal)) of token t back: from dL/de to dL/dz and the cotangent of f(k) - v.
-  __device__ __forceinline__ void norm_back(int t, float d_e, const NormWeights& weights, float& d_z,
-                                            float& d_error) {
+  CT_DEVICE void norm_back(int t, float d_e, const NormWeights& weights, float& d_z, float& d_error) {
     float* all = exchange + t % 2 * kWalkRows;
     if (cells.part == 0) all[row] = d_e;
     __syncthreads();
@@ -203,7 +201,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     d_z = inside ? scale * (d_normal - (bend * normal + d_sum) * share) : 0.0f;
   }
   /// <P before token t, dL/dP_t>, this thread's share.
-  __device__ __forceinline__ float momentum_back(int t, float offset) {
+  CT_DEVICE float momentum_back(int t, float offset) {
     float sum = 0;
     const float before = t > 0 ? numbers[4 * t - 2] : 0.0f;  // P = W - before * W of a token less
     cells.recall(t > 0 ? slots + (t - 1) * slot : start_p, x);
@@ -215,7 +213,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
   /// Token t back, with W before it: dL/dP_t = dL/dW_t + momentum_{t+1} dL/dP_{t+1}, of which G_P is the last term,
   ///   dL/dstep = -<e, dL/dP k>      dL/dforget = -<W, dL/dW_t>      dL/dmomentum = <P, dL/dP>
   ///   dL/de = -step dL/dP k         dL/dk = W^T dz - step dL/dP^T e      dL/dW = (1 - forget) dL/dW_t + dz k^T
-  __device__ __forceinline__ void token_back(int t, const NormWeights& weights) {
+  CT_DEVICE void token_back(int t, const NormWeights& weights) {
     const float step = numbers[4 * t], speed = numbers[4 * t + 1], keeps = numbers[4 * t + 2];
     const float e = inner[t * kWalkRows + row], offset = offsets[t * kWalkRows + row];
     cells.recall(slots + t * slot, W);
@@ -246,13 +244,13 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     cells.over_rows(to_key, slots + t * slot + warp * 32 * C);
   }
   /// The read z = W x + b back: dL/dW += dz x^T, dL/db += dz; W^T dz, the warp's share of dL/dx, to `to`.
-  __device__ __forceinline__ void read_back(float d_z, float* to) {
+  CT_DEVICE void read_back(float d_z, float* to) {
     CT_FOR(c, C) G[c] += d_z * x[c], x[c] = d_z * W[c];
     if (op.biases) g_w += d_z;
     cells.over_rows(x, to);
   }
   /// A query that a position brought, at W and b, back.
-  __device__ __forceinline__ void listed_back(int i, float offset, const NormWeights& weights) {
+  CT_DEVICE void listed_back(int i, float offset, const NormWeights& weights) {
     const std::int64_t at = this->row_of_query(i);
     const Pair d_all = Pair::of(d_o ? d_o + at : nullptr, d_o ? V : 0);
     if (!__any_sync(kFullWarp, d_all.x[0] != 0 || d_all.x[1] != 0)) {  // a slot that no query fills, say
@@ -286,7 +284,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     __syncthreads();
   }
   /// Writes the gradients of a chunk's tokens.
-  __device__ __forceinline__ void put_tokens(int first, int n) const {
+  CT_DEVICE void put_tokens(int first, int n) const {
     __syncthreads();
     this->put_chunk(first, n, slots, last_query, [&](int t, int j, float& d_query, float& d_key) {
       const float d_error = inner[t * kWalkRows + j];
@@ -307,7 +305,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     }
   }
   /// Writes the gradients of LayerNorm's weights.
-  __device__ __forceinline__ void put_weights(const Pair& d_gain, const Pair& d_bias) {
+  CT_DEVICE void put_weights(const Pair& d_gain, const Pair& d_bias) {
     __syncthreads();
     d_gain.put(slots + 2 * warp * kWalkRows), d_bias.put(slots + (2 * warp + 1) * kWalkRows);
     __syncthreads();
@@ -319,7 +317,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     }
   }
   /// Writes the gradients of W and P before the first token.
-  __device__ __forceinline__ void put_start(const WalkParts& parts) const {
+  CT_DEVICE void put_start(const WalkParts& parts) const {
     if (parts.gradient[0]) cells.store(parts.mode[0], parts.gradient[0], V, K, G);
     if (parts.gradient[1] && writes) put(parts.mode[1], parts.gradient[1] + row, g_w);
     if (parts.gradient[2]) cells.store(parts.mode[2], parts.gradient[2], V, K, G_P);

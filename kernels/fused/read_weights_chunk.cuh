@@ -365,15 +365,7 @@ constexpr int kBuilders = W == 1   ? 3
                                    : 2;
 
 /// Calls f(chain warps) for keys of P <= kLargestChunked numbers.
-template <class F>
-void with_chain(int P, F&& f) {
-  if (P <= 128)
-    f(std::integral_constant<int, 1>());
-  else if (P <= 256)
-    f(std::integral_constant<int, 2>());
-  else
-    f(std::integral_constant<int, 4>());
-}
+void with_chain(int P, auto&& f) { with_least<1, 2, 4>((P + 127) / 128, f); }
 
 template <bool kBackward, int W, class Real>
 void launch_chunks(const Exec& exec, const ReadWeights<Real>& a) {

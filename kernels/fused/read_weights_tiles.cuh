@@ -31,18 +31,18 @@ using RowSums = float[8][4];
 /// The same as operands.
 using RowOperands = unsigned[4][4];
 
-__device__ __forceinline__ int row_column(int n) { return 8 * n + static_cast<int>(threadIdx.x) % 4 * 2; }
+CT_DEVICE int row_column(int n) { return 8 * n + static_cast<int>(threadIdx.x) % 4 * 2; }
 
-__device__ __forceinline__ void pack(const RowSums& x, RowOperands& y) {
+CT_DEVICE void pack(const RowSums& x, RowOperands& y) {
   CT_FOR2(k, 4, i, 4) y[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
 }
-__device__ __forceinline__ float unpacked(const RowOperands& x, int n, int i) {
+CT_DEVICE float unpacked(const RowOperands& x, int n, int i) {
   const unsigned pair = x[n / 2][n % 2 * 2 + i / 2];
   return __uint_as_float(i % 2 == 0 ? pair << 16 : pair & 0xffff0000);
 }
 /// sums += x tile (kTurned) or x tile^T.
 template <bool kTurned>
-__device__ __forceinline__ void add_product(RowSums& sums, const RowOperands& x, const std::uint16_t* tile) {
+CT_DEVICE void add_product(RowSums& sums, const RowOperands& x, const std::uint16_t* tile) {
   const int lane = threadIdx.x % 32;
   tile += kTurned ? lane % 16 * kWeightLine + lane / 16 * 8
                   : (lane % 8 + lane / 16 * 8) * kWeightLine + lane / 8 % 2 * 8;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void add_product(RowSums& sums, const RowOperands& x,
   }
 }
 /// A warp's rows into a tile of all warps.
-__device__ __forceinline__ void put_rows(const RowOperands& x, std::uint16_t* tile) {
+CT_DEVICE void put_rows(const RowOperands& x, std::uint16_t* tile) {
   const int row = static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
   CT_FOR2(k, 4, i, 4)
     *reinterpret_cast<unsigned*>(tile + (row + i % 2 * 8) * kWeightLine + row_column(2 * k + i / 2)) =
@@ -109,20 +109,20 @@ struct WeightBlock {
 
   /// f(i) for i < kCount, one a thread in turn.
   template <int kCount, class F>
-  __device__ __forceinline__ static void share(F&& f) {
+  CT_DEVICE static void share(F&& f) {
     CT_FOR(turn, kCount / kWeightThreads) f(turn, static_cast<int>(threadIdx.x) + turn * kWeightThreads);
   }
   /// Rows of tokens on their way to a tile: all are asked for before any is put.
   struct Fetched {
     Four<float> x[C * C / 4 / kWeightThreads];
-    __device__ __forceinline__ Fetched(const HeadRows<float>& rows, int first, int T, int K) {
+    CT_DEVICE Fetched(const HeadRows<float>& rows, int first, int T, int K) {
       share<C * C / 4>([&](int turn, int i) {
         const int t = first + i / (C / 4), c = i % (C / 4) * 4;
         x[turn] = {};
         if (t < T && c < K) x[turn] = *reinterpret_cast<const Four<float>*>(rows(t) + c);
       });
     }
-    __device__ __forceinline__ void put(std::uint16_t* tile) const {
+    CT_DEVICE void put(std::uint16_t* tile) const {
       share<C * C / 4>([&](int turn, int i) {
         NumberFormat<Precision::bf16>::put4(tile + i / (C / 4) * kWeightLine + i % (C / 4) * 4, x[turn].v);
       });
@@ -212,12 +212,12 @@ struct WeightBlock {
   }
 
   /// f of token `row` and the two from `column`, which is even.
-  __device__ __forceinline__ float2 between(int row, int column) const {
+  CT_DEVICE float2 between(int row, int column) const {
     if constexpr (!kOwn) return make_float2(1, 1);
     return *reinterpret_cast<const float2*>(fade + row * kStride + column);
   }
   /// Times f of the last token that each of a lane's rows sees.
-  __device__ __forceinline__ void fade_rows(RowSums& sums, const int (&last)[2]) const {
+  CT_DEVICE void fade_rows(RowSums& sums, const int (&last)[2]) const {
     CT_FOR(h, 2) {
       const int row = last[h] < 0 ? C : last[h];
       CT_FOR(n, 8) {
@@ -228,12 +228,10 @@ struct WeightBlock {
     }
   }
   /// f of all tokens up to that one.
-  __device__ __forceinline__ float start_of(int last) const {
-    return kOwn ? start[last < 0 ? C : last] : 1.0f;
-  }
+  CT_DEVICE float start_of(int last) const { return kOwn ? start[last < 0 ? C : last] : 1.0f; }
 
   /// u and b of a warp's rows, whose r is given.
-  __device__ __forceinline__ void erased(const RowOperands& r, const int (&last)[2], RowSums& u, RowSums& b) {
+  CT_DEVICE void erased(const RowOperands& r, const int (&last)[2], RowSums& u, RowSums& b) {
     CT_FOR2(n, 8, i, 4) u[n][i] = b[n][i] = 0;
     add_product<false>(u, r, y());
     fade_rows(u, last);
@@ -244,8 +242,7 @@ struct WeightBlock {
 };
 
 /// f(row of two, n, entry, column) of a lane's numbers of columns below `columns`.
-template <class F>
-__device__ __forceinline__ void each_of_rows(int columns, F&& f) {
+CT_DEVICE void each_of_rows(int columns, auto&& f) {
   CT_FOR2(h, 2, n, 8) {
     CT_FOR(i, 2)
       if (row_column(n) + i < columns) f(h, n, 2 * h + i, row_column(n) + i);
@@ -253,7 +250,7 @@ __device__ __forceinline__ void each_of_rows(int columns, F&& f) {
 }
 
 /// The place of r of a group at a block, four pieces a thread.
-__device__ __forceinline__ uint4* kept_queries(const TiledWeights& op, int r, int bh, int group, int block) {
+CT_DEVICE uint4* kept_queries(const TiledWeights& op, int r, int bh, int group, int block) {
   const std::int64_t at =
       (static_cast<std::int64_t>(bh) * weight_groups(op) + group) * weight_blocks(op) + block;
   return reinterpret_cast<uint4*>(op.kept.value.bf16_at(r) + at * kWeightRows * kWeightTile) + threadIdx.x;

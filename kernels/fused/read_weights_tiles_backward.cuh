@@ -30,7 +30,7 @@ struct WeightsBackward {
 };
 
 /// Sums of a warp's columns over its lanes, into sums[warp][column].
-__device__ __forceinline__ void column_totals(float (&x)[8][2], float* sums) {
+CT_DEVICE void column_totals(float (&x)[8][2], float* sums) {
   const int lane = threadIdx.x % 32;
   CT_FOR2(n, 8, i, 2) {
     CT_UNROLL(int offset = 4; offset < 32; offset *= 2)
@@ -48,7 +48,7 @@ struct WeightSums {
 
 /// Adds the products of all rows of a group that stand in the stage.
 template <bool kOwn>
-__device__ __forceinline__ void add_products(const WeightStage& stage, WeightSums<kOwn>& sums) {
+CT_DEVICE void add_products(const WeightStage& stage, WeightSums<kOwn>& sums) {
   using Block = WeightBlock<kOwn>;
   constexpr int kRows = kWeightRows;
   const auto b_rows = Block::matrix(stage.b);
@@ -64,9 +64,9 @@ __device__ __forceinline__ void add_products(const WeightStage& stage, WeightSum
 
 /// Adds what a group of queries gives to the gradients of block j of tokens, and takes its d_r past the block.
 template <bool kOwn>
-__device__ __forceinline__ void add_queries(const TiledWeights& op, const ReadWeightsFields<float>& s, int j,
-                                            int group, const WeightQueries& queries,
-                                            WeightsBackward<kOwn>& memory, WeightSums<kOwn>& sums) {
+CT_DEVICE void add_queries(const TiledWeights& op, const ReadWeightsFields<float>& s, int j, int group,
+                           const WeightQueries& queries, WeightsBackward<kOwn>& memory,
+                           WeightSums<kOwn>& sums) {
   using Block = WeightBlock<kOwn>;
   constexpr int C = kWeightTile, kRows = kWeightRows;
   Block& block = memory.block;
@@ -156,8 +156,8 @@ __device__ __forceinline__ void add_queries(const TiledWeights& op, const ReadWe
 
 /// Gradients of the pairs of tokens and of the gains of the block from `first` on; in stage.value those of its decays.
 template <bool kOwn>
-__device__ __forceinline__ void give_gains(const ReadWeightsFields<float>& s, int first, int T,
-                                           WeightsBackward<kOwn>& memory, WeightSums<kOwn>& sums) {
+CT_DEVICE void give_gains(const ReadWeightsFields<float>& s, int first, int T, WeightsBackward<kOwn>& memory,
+                          WeightSums<kOwn>& sums) {
   using Block = WeightBlock<kOwn>;
   using Pairs = typename Block::Pairs;
   constexpr int C = kWeightTile;
@@ -217,8 +217,8 @@ __device__ __forceinline__ void give_gains(const ReadWeightsFields<float>& s, in
 
 /// Gradients of its keys.
 template <bool kOwn>
-__device__ __forceinline__ void give_keys(const ReadWeightsFields<float>& s, int first, int T,
-                                          WeightsBackward<kOwn>& memory, WeightSums<kOwn>& sums) {
+CT_DEVICE void give_keys(const ReadWeightsFields<float>& s, int first, int T, WeightsBackward<kOwn>& memory,
+                         WeightSums<kOwn>& sums) {
   using Block = WeightBlock<kOwn>;
   using Pairs = typename Block::Pairs;
   constexpr int C = kWeightTile;

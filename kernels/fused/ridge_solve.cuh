@@ -95,28 +95,27 @@ struct RidgeTeam {
     }
     return __any_sync(kFullWarp, any);
   }
-  __device__ __forceinline__ void read(const float* from, Vector& to) const {
+  CT_DEVICE void read(const float* from, Vector& to) const {
     CT_FOR(i, N) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
   }
-  __device__ __forceinline__ void read(const float* from, Matrix& to) const {
+  CT_DEVICE void read(const float* from, Matrix& to) const {
     CT_FOR2(i, N, c, kWide)  // symmetric: neighbours in memory are neighbours among lanes
       to[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
   }
   __device__ static void meet() { S == 1 ? __syncwarp() : __syncthreads(); }
-  __device__ __forceinline__ void show(const Vector& x, bool is_read = false) const {
+  CT_DEVICE void show(const Vector& x, bool is_read = false) const {
     if (S == 1 || !is_read) meet();  // a block's sums are behind what it read
     CT_FOR(i, N) row[lane + kLanes * i] = x[i];
     meet();
   }
   /// f(i, j, x[j]) of this lane's numbers of M and the vector that show() has shown.
-  template <class F>
-  __device__ __forceinline__ void each(F&& f) const {
+  CT_DEVICE void each(auto&& f) const {
     CT_UNROLL(int c = 0; c < kWide; c += 4) {
       const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
       CT_FOR2(j, 4, i, N) f(i, c + j, d.v[j]);
     }
   }
-  __device__ __forceinline__ float dot(const Vector& x, const Vector& y) {
+  CT_DEVICE float dot(const Vector& x, const Vector& y) {
     float sum = 0;
     CT_FOR(i, N) sum += x[i] * y[i];
     sum = warp_sum(sum);
@@ -131,7 +130,7 @@ struct RidgeTeam {
     return sum;
   }
   /// x of (H + ridge) x = residual, by conjugate gradients.
-  __device__ __forceinline__ void solve(const Matrix& M, const Vector& ridge, Vector& residual, Vector& x) {
+  CT_DEVICE void solve(const Matrix& M, const Vector& ridge, Vector& residual, Vector& x) {
     Vector direction, product;
     CT_FOR(i, N) x[i] = 0, direction[i] = residual[i];
     float squares = dot(residual, residual);

@@ -10,20 +10,10 @@ namespace crosstalk::device {
 /// Numbers of a row of `columns` (64 at most) that a thread has: 4, 8 or 16.
 constexpr int row_cells(int columns) { return columns <= 16 ? 4 : columns <= 32 ? 8 : 16; }
 /// f(row_cells(columns)), a std::integral_constant.
-template <class F>
-void with_row_cells(int columns, F&& f) {
-  const int C = row_cells(columns);
-  if (C == 4)
-    f(std::integral_constant<int, 4>());
-  else if (C == 8)
-    f(std::integral_constant<int, 8>());
-  else
-    f(std::integral_constant<int, 16>());
-}
+void with_row_cells(int columns, auto&& f) { with_value<4, 8, 16>(row_cells(columns), f); }
 
 /// f(query) for those that see n of T tokens, by all lanes of a warp; without positions query n - 1 does.
-template <class F>
-__device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, F&& f) {
+__device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, auto&& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32, stop = position ? Q : n;
   for (int start = position || n == 0 ? 0 : n - 1; start < stop; start += 32) {
     unsigned found =

@@ -36,8 +36,7 @@ struct RowPlan {
     group = length < kWalkStaged ? kWalkStaged / length : 1;
     starts = (chunks + group - 1) / group;
   }
-  template <class Op>
-  bool covers(const Op& op) const {
+  bool covers(const auto& op) const {
     return (!op.position || (apart(op.q, op.k) && apart(op.q, op.v))) && op.T() > 0 &&
            op.K() <= kWalkColumns && op.V() <= kWalkRows && bytes <= shared_memory_limit();
   }
@@ -65,8 +64,7 @@ struct RowWalk {
     return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
   }
   /// Writes q's gradient of query i: d and what each warp has at `parts`, which the block has written.
-  template <class F>
-  __device__ __forceinline__ void put_query(int i, const float* parts, F&& d) const {
+  CT_DEVICE void put_query(int i, const float* parts, auto&& d) const {
     for (int j = thread; q.gradient && j < K; j += threads) {
       float sum = d(j);
       for (int w = 0; w < plan.warps; ++w) sum += parts[w * kWide + j];
@@ -76,9 +74,7 @@ struct RowWalk {
   /// Writes the gradients of a chunk's tokens from `first` on: what d(t, j, of_query, of_key) sets and returns (v's) of number j,
   /// and each warp's sums of a token's key, where its state stood, and of the query before it behind these; in last_query of the
   /// last. A thread writes a number's gradient of all fields, in their order: they may be one variable's.
-  template <class F>
-  __device__ __forceinline__ void put_chunk(int first, int n, const float* slots, const float* last_query,
-                                            F&& d) const {
+  CT_DEVICE void put_chunk(int first, int n, const float* slots, const float* last_query, auto&& d) const {
     for (int t = cells.warp; t < n; t += plan.warps) {
       const std::int64_t at = first + t;
       const float* of_key = slots + t * plan.slot;

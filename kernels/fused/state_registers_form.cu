@@ -51,48 +51,46 @@ struct SmallWalk {
   const bool erases = op.erase == Erase::delta, channels = op.log_decay && op.log_decay.value.dim(3) > 1;
 
   /// Rows of token t and of query i; numbers of a field follow from them and from what all threads know, so that no lane holds pointers.
-  __device__ __forceinline__ int row_of_token(int t) const { return (b * T + t) * H + h; }
-  __device__ __forceinline__ int row_of_query(int i) const { return (b * Q + i) * H + h; }
+  CT_DEVICE int row_of_token(int t) const { return (b * T + t) * H + h; }
+  CT_DEVICE int row_of_query(int i) const { return (b * Q + i) * H + h; }
   /// This lane's number of a row of `width` numbers, 0 beyond its end.
-  __device__ __forceinline__ float number(const In<float>& in, int row, int width) const {
+  CT_DEVICE float number(const In<float>& in, int row, int width) const {
     return lane < width ? in.value.at(r)[static_cast<std::int64_t>(row) * width + lane] : 0;
   }
-  __device__ __forceinline__ float gain(int t) const {
-    return op.write_gain ? op.write_gain.value.at(r)[row_of_token(t)] : 1;
-  }
-  __device__ __forceinline__ float factor(int t) const {
+  CT_DEVICE float gain(int t) const { return op.write_gain ? op.write_gain.value.at(r)[row_of_token(t)] : 1; }
+  CT_DEVICE float factor(int t) const {
     if (!op.log_decay) return 1;
     return exp_(channels ? number(op.log_decay, row_of_token(t), K)
                          : op.log_decay.value.at(r)[row_of_token(t)]);
   }
   /// Gradient of this lane's number of a row.
-  __device__ __forceinline__ void write(const In<float>& in, int row, int width, float d) const {
+  CT_DEVICE void write(const In<float>& in, int row, int width, float d) const {
     if (in.wanted() && inside && lane < width)
       put(in.write, in.gradient.at(r) + static_cast<std::int64_t>(row) * width + lane, d);
   }
-  __device__ __forceinline__ float* kept(int segment) const {
+  CT_DEVICE float* kept(int segment) const {
     return op.states.value.at(r) +
            (static_cast<std::int64_t>(item) * op.states.value.dim(2) + segment) * kState;
   }
   /// A sum over the half, the same in every lane.
-  __device__ __forceinline__ static float over_half(float x) {
+  CT_DEVICE static float over_half(float x) {
     CT_UNROLL(int offset = kSide / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
-  __device__ __forceinline__ static void vector_of(const float (&from)[kSide], float (&x)[kSide]) {
+  CT_DEVICE static void vector_of(const float (&from)[kSide], float (&x)[kSide]) {
     CT_UNROLL(int c = 0; c < kSide; c += 4) {
       const float4 four = *reinterpret_cast<const float4*>(from + c);
       x[c] = four.x, x[c + 1] = four.y, x[c + 2] = four.z, x[c + 3] = four.w;
     }
   }
-  __device__ __forceinline__ static float dot(const float (&x)[kSide], const float (&y)[kSide]) {
+  CT_DEVICE static float dot(const float (&x)[kSide], const float (&y)[kSide]) {
     float even = 0, odd = 0;
     CT_UNROLL(int c = 0; c < kSide; c += 2) even += x[c] * y[c], odd += x[c + 1] * y[c + 1];
     return even + odd;
   }
 
   /// Stages the rows of the tokens from `first` on; their gains, and this lane's numbers of their values.
-  __device__ __forceinline__ void load(int first, float (&values)[kTokens], float (&gains)[kTokens]) const {
+  CT_DEVICE void load(int first, float (&values)[kTokens], float (&gains)[kTokens]) const {
     CT_FOR(t, kTokens) {
       const bool there = first + t < T;
       values[t] = there ? number(op.v, row_of_token(first + t), V) : 0,
@@ -113,7 +111,7 @@ struct SmallWalk {
     __syncwarp();
   }
   /// S_t of S_{t-1}, token t of the segment with value v and gain w.
-  __device__ __forceinline__ void step(int t, float value, float gain, float (&S)[kSide]) const {
+  CT_DEVICE void step(int t, float value, float gain, float (&S)[kSide]) const {
     float key[kSide], decay[kSide];
     vector_of(stage.keys[t], key), vector_of(stage.factors[t], decay);
     CT_FOR(c, kSide) S[c] *= decay[c];
@@ -122,8 +120,7 @@ struct SmallWalk {
   }
   /// f(i, row, mine) for the listed queries that see n tokens; the query is staged in `row`. Both halves of a warp come as often
   /// as the half with more of them: what the other then has is not `mine`.
-  template <class F>
-  __device__ __forceinline__ void listed(int n, F&& f) const {
+  CT_DEVICE void listed(int n, auto&& f) const {
     for (int first = 0; first < Q; first += kSide) {
       const int i = first + lane, seen = i < Q ? min(max(position[i], 0), T) : -1;
       const unsigned both = __ballot_sync(kFullWarp, seen == n);
@@ -140,8 +137,7 @@ struct SmallWalk {
       }
     }
   }
-  __device__ __forceinline__ void read(const float (&S)[kSide], const float (&row)[kSide], int i,
-                                       bool mine) const {
+  CT_DEVICE void read(const float (&S)[kSide], const float (&row)[kSide], int i, bool mine) const {
     float query[kSide];
     vector_of(row, query);
     const float o = dot(S, query);
@@ -149,8 +145,8 @@ struct SmallWalk {
       op.o.value.at(r)[static_cast<std::int64_t>(row_of_query(i)) * V + lane] = o;
   }
   /// Takes a read of S back: writes the query's gradient and adds to G.
-  __device__ __forceinline__ void read_back(const float (&S)[kSide], const float (&row)[kSide], int i,
-                                            bool mine, float (&G)[kSide]) const {
+  CT_DEVICE void read_back(const float (&S)[kSide], const float (&row)[kSide], int i, bool mine,
+                           float (&G)[kSide]) const {
     float query[kSide], d_query[kSide];
     vector_of(row, query);
     const float d_o = mine && lane < V && op.o.gradient.data
@@ -161,9 +157,8 @@ struct SmallWalk {
     if (mine) write(op.q, row_of_query(i), K, d_query[0]);
   }
   /// Takes token t of the segment, number `at`, back from S, the state before it; behind(S_t) takes its reads back first.
-  template <class Behind>
-  __device__ __forceinline__ void step_back(int t, int at, float value, float gain, const float (&S)[kSide],
-                                            float (&G)[kSide], Behind&& behind) const {
+  CT_DEVICE void step_back(int t, int at, float value, float gain, const float (&S)[kSide], float (&G)[kSide],
+                           auto&& behind) const {
     float key[kSide], decayed[kSide], sums[kSide];
     vector_of(stage.keys[t], key), vector_of(stage.factors[t], decayed);
     CT_FOR(c, kSide) decayed[c] *= S[c];

@@ -34,7 +34,7 @@ static __device__ const Four<double> zero_row[32] = {};
 
 // relu(-x); NaN stays NaN, as in rectified().
 template <class Real>
-__device__ __forceinline__ Real negative_part(Real x) {
+CT_DEVICE Real negative_part(Real x) {
   return x > 0 ? Real(0) : 0 - x;
 }
 
@@ -47,13 +47,13 @@ struct RowTeam {
   static constexpr bool kFull = kFull_;
   using Quads = Real[kGroups][4];
 
-  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  static CT_DEVICE int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
   /// This lane's team among the warp's.
-  static __device__ __forceinline__ int team() { return static_cast<int>(threadIdx.x) % 32 / kLanes; }
-  static __device__ __forceinline__ int column(int h) { return 4 * (lane() + kLanes * h); }
+  static CT_DEVICE int team() { return static_cast<int>(threadIdx.x) % 32 / kLanes; }
+  static CT_DEVICE int column(int h) { return 4 * (lane() + kLanes * h); }
 
   /// `row` points to the lane's first column, of which and beyond there are `left`.
-  static __device__ __forceinline__ void load(const Real* row, int left, bool aligned, Quads& x) {
+  static CT_DEVICE void load(const Real* row, int left, bool aligned, Quads& x) {
     CT_FOR(h, kGroups) {
       if constexpr (kFull) {
         const Four<Real> four = *reinterpret_cast<const Four<Real>*>(row + 4 * kLanes * h);
@@ -63,21 +63,20 @@ struct RowTeam {
       }
     }
   }
-  template <class F>
-  static __device__ __forceinline__ void each(F&& f) {
+  static CT_DEVICE void each(auto&& f) {
     CT_FOR2(h, kGroups, k, 4) f(h, k);
   }
-  static __device__ __forceinline__ void clear(Quads& x) {
+  static CT_DEVICE void clear(Quads& x) {
     each([&](int h, int k) { x[h][k] = 0; });
   }
 
   /// Sum over the lanes of a team, the same in each.
-  static __device__ __forceinline__ Real sum(Real x) {
+  static CT_DEVICE Real sum(Real x) {
     CT_UNROLL(int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
   /// Sum over the warp's teams, lane by lane.
-  static __device__ __forceinline__ Real sum_teams(Real x) {
+  static CT_DEVICE Real sum_teams(Real x) {
     CT_UNROLL(int offset = 16; offset >= kLanes; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
@@ -95,14 +94,14 @@ struct IdReader {
   int stride, tables;
 
   template <class Real>
-  __device__ __forceinline__ IdReader(const TableKeys<Real>& keys, int r, int skip = -1)
+  CT_DEVICE IdReader(const TableKeys<Real>& keys, int r, int skip = -1)
       : stride(keys.ids.columns()), tables(keys.tables - (skip >= 0 ? 1 : 0)) {
     CT_FOR(i, kTables) {
       const bool there = kExact || i < tables;
       base[i] = keys.ids.at(r) + (there ? keys.channel[i + (skip >= 0 && i >= skip ? 1 : 0)] : 0);
     }
   }
-  __device__ __forceinline__ TokenIds<kTables> operator()(int token) const {
+  CT_DEVICE TokenIds<kTables> operator()(int token) const {
     TokenIds<kTables> ids;
     CT_FOR(i, kTables) ids.id[i] = kExact || i < tables ? base[i][token * stride] : -1;
     return ids;
@@ -117,8 +116,8 @@ struct RowReader {
   int stride, left;
   bool aligned;
 
-  __device__ __forceinline__ RowReader(const Tensor<Real> (&table)[kMaxTables], int tables, int r,
-                                       int skip = -1, int column0 = 0)
+  CT_DEVICE RowReader(const Tensor<Real> (&table)[kMaxTables], int tables, int r, int skip = -1,
+                      int column0 = 0)
       : stride(table[0].columns()) {
     const int first = column0 + Team::column(0);
     left = stride - first, aligned = stride % 4 == 0;
@@ -127,28 +126,27 @@ struct RowReader {
       base[i] = other < tables ? reinterpret_cast<const char*>(table[other].at(r) + first) : nullptr;
     }
   }
-  __device__ __forceinline__ const Real* row(int i, int id) const {
+  CT_DEVICE const Real* row(int i, int id) const {
     const auto bytes = static_cast<unsigned>(stride) * static_cast<unsigned>(sizeof(Real));
     const char* at = base[i] + static_cast<std::uint64_t>(static_cast<unsigned>(id)) * bytes;
     return reinterpret_cast<const Real*>(id >= 0 ? at : reinterpret_cast<const char*>(zero_row));
   }
-  __device__ __forceinline__ void load(int i, int id, typename Team::Quads& x) const {
+  CT_DEVICE void load(int i, int id, typename Team::Quads& x) const {
     Team::load(row(i, id), left, aligned, x);
   }
-  __device__ __forceinline__ void add(const TokenIds<kTables>& ids, typename Team::Quads& x,
-                                      int first = 0) const {
+  CT_DEVICE void add(const TokenIds<kTables>& ids, typename Team::Quads& x, int first = 0) const {
     CT_UNROLL(int i = first; i < kTables; ++i) {
       typename Team::Quads y;
       load(i, ids.id[i], y);
       Team::each([&](int h, int k) { x[h][k] += y[h][k]; });
     }
   }
-  __device__ __forceinline__ void sum(const TokenIds<kTables>& ids, typename Team::Quads& x) const {
+  CT_DEVICE void sum(const TokenIds<kTables>& ids, typename Team::Quads& x) const {
     load(0, ids.id[0], x);
     add(ids, x, 1);
   }
   /// One column c of the sum (column0 = 0).
-  __device__ __forceinline__ Real column(const TokenIds<kTables>& ids, int c) const {
+  CT_DEVICE Real column(const TokenIds<kTables>& ids, int c) const {
     Real sum = 0;
     CT_FOR(i, kTables)
       if (ids.id[i] >= 0) sum += row(i, ids.id[i])[c - Team::column(0)];
@@ -163,14 +161,13 @@ struct Ring {
   Real e[Team::kGroups][kNu + 4];
 
   /// Column c < 0 as a column of x: where it lies and its sign.
-  static __device__ __forceinline__ int wrapped(int c, int d, Real& sign) {
+  static CT_DEVICE int wrapped(int c, int d, Real& sign) {
     sign = 1;
     for (; c < 0; c += d) sign = -sign;
     return c;
   }
   /// All lanes of the warp must call it. Full rows: by shuffles; others: read(column) anew.
-  template <class Read>
-  __device__ __forceinline__ void make(const typename Team::Quads& x, int d, Read&& read) {
+  CT_DEVICE void make(const typename Team::Quads& x, int d, auto&& read) {
     Team::each([&](int h, int k) { e[h][kNu + k] = x[h][k]; });
     if constexpr (Team::kFull) {
       CT_UNROLL(int j = 1; j <= kNu; ++j) {
@@ -192,8 +189,7 @@ struct Ring {
   }
   /// take(h, half, k, f) of every number k of a quad h of each half of f = [relu(x); relu(-x)]: f[0] is that number, f[-j] the
   /// j-th before it.
-  template <class Take>
-  __device__ __forceinline__ void each(Take&& take) const {
+  CT_DEVICE void each(auto&& take) const {
     CT_FOR2(h, Team::kGroups, half, 2) {
       Real f[kNu + 4];
       CT_FOR(i, kNu + 4) f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
@@ -204,14 +200,14 @@ struct Ring {
 
 struct QuickExp {
   template <class Real>
-  static __device__ __forceinline__ Real of(Real x) {
+  static CT_DEVICE Real of(Real x) {
     return quick_exp(x);
   }
 };
 
 /// phi of quads, in place: maps of single entries.
 template <class Team, class Real>
-__device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroups][4]) {
+CT_DEVICE void map_quads(FeatureMap map, Real (&x)[Team::kGroups][4]) {
 #define CROSSTALK_QUADS(name)                                                                \
   case FeatureMap::name:                                                                     \
     Team::each([&](int h, int k) { x[h][k] = entry_value<maps::name, QuickExp>(x[h][k]); }); \
@@ -222,8 +218,7 @@ __device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroup
 
 /// g phi' of quads, in place in g.
 template <class Team, class Real>
-__device__ __forceinline__ void pull_quads(FeatureMap map, const Real (&x)[Team::kGroups][4],
-                                           Real (&g)[Team::kGroups][4]) {
+CT_DEVICE void pull_quads(FeatureMap map, const Real (&x)[Team::kGroups][4], Real (&g)[Team::kGroups][4]) {
   visit_map(map, [&]<class Map>() {
     Team::each([&](int h, int k) {
       const Real y = entry_value<Map, QuickExp>(x[h][k]);
@@ -239,14 +234,13 @@ struct QueryRow {
   static constexpr int kRolls = kNu > 0 ? kNu : 1, kHalves = kNu > 0 ? 2 : 1;
   typename Team::Quads v[kRolls][kHalves];
 
-  template <class F>
-  static __device__ __forceinline__ void each(F&& f) {
+  static CT_DEVICE void each(auto&& f) {
     CT_FOR2(j, kRolls, half, kHalves) f(j, half);
   }
-  __device__ __forceinline__ void clear() {
+  CT_DEVICE void clear() {
     each([&](int j, int half) { Team::clear(v[j][half]); });
   }
-  __device__ __forceinline__ void load(const typename Team::Real* row, int d) {
+  CT_DEVICE void load(const typename Team::Real* row, int d) {
     each([&](int j, int half) {
       Team::load(row + (2 * j + half) * d + Team::column(0), d - Team::column(0), d % 4 == 0, v[j][half]);
     });
@@ -272,10 +266,9 @@ constexpr int kAtOnce = 2;  // tokens whose loads a team has under way together
 /// The tokens begin .. end-1 of a table's list for each query: a team takes those at first, first + teams,
 /// ...; its lanes look up so many of them at once, visit() gets kAtOnce. weight = weigh(index of d_a).
 template <class Team, int kTables, bool kExact, class Real, class Weigh, class Visit>
-__device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a,
-                                          const IdReader<kTables, kExact>& id_reader, int r, int table,
-                                          int begin, int end, int first, int teams, Weigh&& weigh,
-                                          Visit&& visit) {
+CT_DEVICE void walk_list(const TableScoresBackward<Real>& a, const IdReader<kTables, kExact>& id_reader,
+                         int r, int table, int begin, int end, int first, int teams, Weigh&& weigh,
+                         Visit&& visit) {
   const int Q = a.d_a.dim(1), T = a.d_a.dim(2);
   const std::int32_t *order = a.order[table].at(r), *position = a.position.at(r);
   for (int k0 = begin; k0 < end; k0 += Team::kLanes * teams) {

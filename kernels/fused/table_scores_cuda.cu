@@ -147,14 +147,11 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
   const int nu = keys.map == FeatureMap::dpfp ? keys.nu : 0;
   if (nu > kTableScoresNu) refuse_shape("table scores", "nu", keys.nu, kTableScoresNu);
   const auto with_nu = [&](auto team, auto tables) {
-    if constexpr (kFavor) {
-      f(team, std::integral_constant<int, kLengthOnly>(), tables);
-      return;
-    }
-    if (nu == 0) f(team, std::integral_constant<int, 0>(), tables);
-    if (nu == 1) f(team, std::integral_constant<int, 1>(), tables);
-    if (nu == 2) f(team, std::integral_constant<int, 2>(), tables);
-    if (nu == 3) f(team, std::integral_constant<int, 3>(), tables);
+    const auto of = [&](auto constant) { f(team, constant, tables); };
+    if constexpr (kFavor)
+      of(std::integral_constant<int, kLengthOnly>());
+    else
+      with_value<0, 1, 2, 3>(nu, of);
   };
   const std::integral_constant<int, 2> two;
   const std::integral_constant<int, 3> three;

@@ -10,14 +10,10 @@
 namespace crosstalk::device {
 
 // exp(z + shift) and exp(shift - z), as quick_exp().
-__device__ __forceinline__ float exp_up(float z, float shift) {
-  return power_of_two(fmaf(z, kLog2E, shift * kLog2E));
-}
-__device__ __forceinline__ float exp_down(float z, float shift) {
-  return power_of_two(fmaf(-z, kLog2E, shift * kLog2E));
-}
-__device__ __forceinline__ double exp_up(double z, double shift) { return exp(z + shift); }
-__device__ __forceinline__ double exp_down(double z, double shift) { return exp(shift - z); }
+CT_DEVICE float exp_up(float z, float shift) { return power_of_two(fmaf(z, kLog2E, shift * kLog2E)); }
+CT_DEVICE float exp_down(float z, float shift) { return power_of_two(fmaf(-z, kLog2E, shift * kLog2E)); }
+CT_DEVICE double exp_up(double z, double shift) { return exp(z + shift); }
+CT_DEVICE double exp_down(double z, double shift) { return exp(shift - z); }
 
 /// A team a token. shift is made on the way. Keys and Features have teams of as many lanes; full: d is the
 /// width of Keys, m a multiple of that of Features.

@@ -148,9 +148,8 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
 /// Gradients of a row's columns by a query: the score has q_i x_i x_{i-j} where both have the sign of the half,
 /// and each is the other's derivative. before_total: what the columns before each quad get.
 template <class Team, int kNu, class Real>
-__device__ __forceinline__ void pull_ring(const Ring<Team, kNu>& ring, const QueryRow<Team, kNu>& g,
-                                          Real weight, typename Team::Quads& total,
-                                          Real (&before_total)[Team::kGroups][kNu]) {
+CT_DEVICE void pull_ring(const Ring<Team, kNu>& ring, const QueryRow<Team, kNu>& g, Real weight,
+                         typename Team::Quads& total, Real (&before_total)[Team::kGroups][kNu]) {
   CT_FOR(h, Team::kGroups) {
     Real d_e[kNu + 4] = {};
     const auto& e = ring.e[h];

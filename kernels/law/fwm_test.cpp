@@ -57,8 +57,7 @@ Long value(const Values& in, const Shape& s, int b, int t, int h) {
 }
 
 /// Calls see(n, state after n tokens) for n = 0 .. T; norms, if any, gets |S'| where a state may be rescaled.
-template <class See>
-void walk(const Values& in, const Shape& s, int b, int h, See&& see, Numbers* norms = nullptr) {
+void walk(const Values& in, const Shape& s, int b, int h, auto&& see, Numbers* norms = nullptr) {
   Terms S;
   for (int c = 0; c < s.K && s.start; ++c) {
     Long column, unit(static_cast<std::size_t>(s.K), 0);

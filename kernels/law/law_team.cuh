@@ -14,20 +14,17 @@ struct Block {
   static constexpr int kThreads = 32 * kWarps;
   Real* sums;  ///< shared, a number a warp
 
-  template <class F>
-  __device__ void each(int n, F&& f) const {
+  __device__ void each(int n, auto&& f) const {
     for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) f(i);
     __syncthreads();
   }
-  template <class F>
-  __device__ void cells(int rows, int columns, F&& f) const {
+  __device__ void cells(int rows, int columns, auto&& f) const {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     for (int i = warp; i < rows; i += kWarps)
       for (int j = lane; j < columns; j += 32) f(i, j);
     __syncthreads();
   }
-  template <class Term, class Put>
-  __device__ void rows(int rows, int n, Term&& term, Put&& put) const {
+  __device__ void rows(int rows, int n, auto&& term, auto&& put) const {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     for (int i = warp; i < rows; i += kWarps) {
       Real total = 0;
@@ -37,8 +34,7 @@ struct Block {
     }
     __syncthreads();
   }
-  template <class Term, class Put>
-  __device__ void columns(int columns, int n, Term&& term, Put&& put) const {
+  __device__ void columns(int columns, int n, auto&& term, auto&& put) const {
     for (int i = static_cast<int>(threadIdx.x); i < columns; i += kThreads) {
       Real total = 0;
       for (int j = 0; j < n; ++j) total += term(i, j);
@@ -46,8 +42,7 @@ struct Block {
     }
     __syncthreads();
   }
-  template <class Term>
-  __device__ Real sum(int n, Term&& term) const {
+  __device__ Real sum(int n, auto&& term) const {
     Real total = 0;
     for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) total += term(i);
     total = device::warp_sum(total);

@@ -10,8 +10,7 @@ constexpr int kMostChannels = 256;
 
 /// A block of as many threads as channels: number i of every loop, and numbers V + i, are thread i's.
 struct Channels {
-  template <class F>
-  __device__ void each(int n, F&& f) const {
+  __device__ void each(int n, auto&& f) const {
     for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) f(i);
   }
 };

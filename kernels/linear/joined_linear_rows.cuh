@@ -59,8 +59,8 @@ struct RowBlocks {
 
 /// Stores this lane's sums into columns first .. first + 8 kCount - 1 of rows of floats, or in bf16.
 template <int kCount>
-__device__ __forceinline__ void store_rows(Write mode, float* rows, bool is_bf16, int ld, int first, int n0,
-                                           int N, const float (&sums)[kCount][4]) {
+CT_DEVICE void store_rows(Write mode, float* rows, bool is_bf16, int ld, int first, int n0, int N,
+                          const float (&sums)[kCount][4]) {
   const float one[2] = {1, 1};
   if (is_bf16) {
     store(mode, HeadRows<std::uint16_t>(reinterpret_cast<std::uint16_t*>(rows) + first, ld), n0, N,

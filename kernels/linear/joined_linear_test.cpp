@@ -242,8 +242,7 @@ class JoinedLinearOnCuda : public CudaTest {
   /// Outputs and gradients (x_out, y_out0, w_out0, b_out0, .., and _R of replica R > 0) of numbers in (-0.5, 0.5) that bf16
   /// holds. Of outputs i with is_bf16(i) gradients are bf16, and where x is bf16 the outputs too. `again`: backward once
   /// more, added: "twice_" stands before these.
-  template <class IsBf16>
-  static Results results(const Sizes& s, int replicas, std::uint64_t seed, Format of_x, const IsBf16& is_bf16,
+  static Results results(const Sizes& s, int replicas, std::uint64_t seed, Format of_x, const auto& is_bf16,
                          bool again = false) {
     TensorSet<float> set(Device::cuda);
     JoinedLinear<float> op = shaped_op<float>(s);

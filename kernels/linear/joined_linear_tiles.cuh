@@ -20,7 +20,7 @@ namespace crosstalk::device {
 constexpr int kJoinedThreads = 512, kJoinedRows = LinearSlabs::kRows;
 constexpr int kColumnGroups = 4;  ///< of warps; the others are groups of 16 rows
 
-__device__ __forceinline__ int place_of(int n) { return n / 2 % 2 * 8 + n / 4 % 4 * 2 + n % 2; }
+CT_DEVICE int place_of(int n) { return n / 2 % 2 * 8 + n / 4 % 4 * 2 + n % 2; }
 
 /// 64 rows of up to kColumns numbers in shared memory; `kStep` keeps banks apart.
 template <int kColumns>
@@ -93,8 +93,7 @@ struct JoinedTile {
 };
 
 /// The output and its column of each 16 columns of all; by every thread, before a barrier.
-__device__ __forceinline__ void list_columns(const LinearSlabs& s,
-                                             int2 (&list)[LinearSlabs::kMostColumns / 16]) {
+CT_DEVICE void list_columns(const LinearSlabs& s, int2 (&list)[LinearSlabs::kMostColumns / 16]) {
   for (int i = static_cast<int>(threadIdx.x); i < s.count; i += kJoinedThreads)
     for (int c = 0; c < s.slab[i].width; c += 16)
       list[(s.slab[i].at + c) / 16] = make_int2(s.slab[i].output, s.slab[i].first + c);
@@ -103,8 +102,8 @@ __device__ __forceinline__ void list_columns(const LinearSlabs& s,
 /// Weights of all outputs as operands, [columns][kStep], zeros where there are none. kTurned: rows in their
 /// places (for products with rows of x), else columns.
 template <int D, bool kTurned>
-__device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const LinearSlabs& s, int r,
-                                             const int2* list, std::uint16_t* to) {
+CT_DEVICE void load_weights(const JoinedLinear<float>& a, const LinearSlabs& s, int r, const int2* list,
+                            std::uint16_t* to) {
   constexpr int kStep = JoinedTile<D>::kStep;
   constexpr int kBatch = 8;
   const int all = s.columns * (D / 4);
@@ -137,7 +136,7 @@ __device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const
 
 // Copies are on their way for LinearSlabs::depth tiles, and tiles of operands alternate between two places,
 // where a barrier a tile will do, or take turns in one where shared memory is short.
-__device__ __forceinline__ void copies_wait(int depth) { depth > 1 ? copies_wait<1>() : copies_wait<0>(); }
+CT_DEVICE void copies_wait(int depth) { depth > 1 ? copies_wait<1>() : copies_wait<0>(); }
 
 /// Dynamic shared memory: weights, tiles and copies of kColumns, biases.
 template <int kColumns>
@@ -149,8 +148,8 @@ std::size_t joined_bytes(const LinearSlabs& s) {
 }
 
 /// Four neighbours of row n, as far as there are columns.
-__device__ __forceinline__ void put_four(Write mode, float* rows, bool is_bf16, std::int64_t n, int column,
-                                         int columns, bool aligned, const float (&v)[4]) {
+CT_DEVICE void put_four(Write mode, float* rows, bool is_bf16, std::int64_t n, int column, int columns,
+                        bool aligned, const float (&v)[4]) {
   if (is_bf16) {
     auto* const to = reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(rows) + n * columns + column);
     if (column >= columns) return;

@@ -8,8 +8,8 @@ namespace crosstalk::device {
 
 /// sums += ys^T xs over the rows of a tile, of outputs from o0 and columns from c0 on.
 template <int D, int kHigh, int kWide>
-__device__ __forceinline__ void add_outer(const std::uint16_t* xs, const std::uint16_t* ys, int o0, int c0,
-                                          float (&sums)[kHigh][kWide][4]) {
+CT_DEVICE void add_outer(const std::uint16_t* xs, const std::uint16_t* ys, int o0, int c0,
+                         float (&sums)[kHigh][kWide][4]) {
   using X = JoinedTile<D>;
   using Y = JoinedTile<LinearSlabs::kWidth>;
   const int lane = threadIdx.x % 32;
@@ -28,8 +28,8 @@ __device__ __forceinline__ void add_outer(const std::uint16_t* xs, const std::ui
 
 /// Gradients of a slab's weights into a piece, [outputs][inputs].
 template <int kHigh, int kWide>
-__device__ __forceinline__ void put_weights(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
-                                            int o0, int c0, const float (&sums)[kHigh][kWide][4]) {
+CT_DEVICE void put_weights(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab, int o0, int c0,
+                           const float (&sums)[kHigh][kWide][4]) {
   const int lane = threadIdx.x % 32;
   CT_FOR2(m, kHigh, half, 2) {
     const int o = o0 + m * 16 + lane / 4 + 8 * half;
@@ -44,8 +44,8 @@ __device__ __forceinline__ void put_weights(float* out, const LinearSlabs& s, co
 }
 
 /// Gradients of a slab's biases into a piece, of what each thread has of its columns.
-__device__ __forceinline__ void put_biases(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
-                                           const float (&side)[4], unsigned char* memory) {
+CT_DEVICE void put_biases(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
+                          const float (&side)[4], unsigned char* memory) {
   using Y = JoinedTile<LinearSlabs::kWidth>;
   __syncthreads();                                             // the tiles are read
   auto* const sides = reinterpret_cast<Four<float>*>(memory);  // [rows of a turn][fours]
@@ -88,7 +88,7 @@ struct FewColumns {
     return static_cast<int>(threadIdx.x) / kFewColumns + i * (kJoinedThreads / kFewColumns);
   }
   __device__ static int column() { return static_cast<int>(threadIdx.x) % kFewColumns; }
-  __device__ __forceinline__ void ask(int tile, float (&next)[kTurns]) const {
+  CT_DEVICE void ask(int tile, float (&next)[kTurns]) const {
     CT_FOR(i, kTurns) {
       const std::int64_t n = static_cast<std::int64_t>(tile) * kJoinedRows + row(i),
                          at = n * ld + first + column();
@@ -98,7 +98,7 @@ struct FewColumns {
                         : from[at];
     }
   }
-  __device__ __forceinline__ static void put(const float (&next)[kTurns], std::uint16_t* tile) {
+  CT_DEVICE static void put(const float (&next)[kTurns], std::uint16_t* tile) {
     constexpr int kStep = JoinedTile<LinearSlabs::kWidth>::kStep;
     CT_FOR(i, kTurns) tile[row(i) * kStep + column()] = static_cast<std::uint16_t>(bf16_pair(next[i], 0));
   }
@@ -107,7 +107,7 @@ struct FewColumns {
 /// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x is bf16, and d_y is too or is_few().
 /// kDepth: tiles on their way.
 template <int D, bool kOperands, int kDepth>
-__device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
+CT_DEVICE void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
   using X = JoinedTile<D>;
   using Y = JoinedTile<LinearSlabs::kWidth>;
   constexpr int kOwn = D / kColumnGroups,

@@ -36,14 +36,11 @@ constexpr std::size_t kWideBytesOf =
 static_assert(kWideBytesOf<2> == kWideBytes);
 
 /// Place of eight columns from 8 chunk of a row in a piece, or in pieces whose rows follow each other.
-__device__ __forceinline__ int wide_place(int row, int chunk) {
-  return row * kWideBlock + (chunk ^ row % 8) * 8;
-}
+CT_DEVICE int wide_place(int row, int chunk) { return row * kWideBlock + (chunk ^ row % 8) * 8; }
 
 /// d += a b: 16 numbers of a sum from k on, and 128 columns: rows of two pieces, or (kTurned) columns.
 template <bool kTurned>
-__device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned (&a)[4],
-                                              const std::uint16_t* pieces, int k) {
+CT_DEVICE void multiply_wide(float (&d)[16][4], const unsigned (&a)[4], const std::uint16_t* pieces, int k) {
 #if CROSSTALK_WGMMA
   const std::uint64_t address = __cvta_generic_to_shared(pieces + (kTurned ? k * kWideBlock : k));
   constexpr std::uint64_t kPieces = kTurned ? kWidePiece * 2 / 16 : 1, kEightRows = 8 * kWideBlock * 2 / 16,
@@ -65,7 +62,7 @@ __device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned 
 }
 
 /// Of a block: its output and first column.
-__device__ __forceinline__ int2 output_of(const JoinedLinear<float>& a, const LinearSlabs& s, int block) {
+CT_DEVICE int2 output_of(const JoinedLinear<float>& a, const LinearSlabs& s, int block) {
   int of = 0;
   while (of + 1 < a.outputs && s.first_block[of + 1] <= block) ++of;
   return make_int2(of, (block - s.first_block[of]) * kWideBlock);
@@ -87,7 +84,7 @@ struct WidePart {
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
     return tile + wide_place(row(i), column() / 8);
   }
-  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile) {
+  CT_DEVICE static void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile) {
     const int c = c0 + column();
     CT_FOR(i, kTurns) {
       const int n = n0 + row(i);
@@ -108,7 +105,7 @@ struct WidePart {
     }
   }
   /// Adds up the columns of what request() has brought as bf16.
-  __device__ static __forceinline__ void add_columns(std::uint16_t* tile, float (&side)[8]) {
+  CT_DEVICE static void add_columns(std::uint16_t* tile, float (&side)[8]) {
     CT_FOR(i, kTurns) {
       const uint4 x = *reinterpret_cast<const uint4*>(place(tile, i));
       const Four<float> low = four_of(make_uint2(x.x, x.y)), high = four_of(make_uint2(x.z, x.w));
@@ -124,7 +121,7 @@ struct WideRaw {
   __device__ static int place(int row, int c) {
     return row * kWideBlock + (c / 4 ^ row / 2 % 4 * 2) * 4 + c % 4;
   }
-  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, float* tile) {
+  CT_DEVICE static void request(const WideMatrix& m, int n0, int c0, float* tile) {
     const auto copy = [&]<int kEach>(std::integral_constant<int, kEach>, int valid) {
       for (int i = threadIdx.x; i < kWideBlock * valid / kEach; i += kWideThreads) {
         const int row = i * kEach / valid, c = i * kEach % valid;
@@ -138,11 +135,11 @@ struct WideRaw {
     constexpr std::integral_constant<int, 4> kFours;
     valid == kWideBlock ? copy(kFours, kWideBlock) : copy(kFours, valid);
   }
-  __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
+  CT_DEVICE static void add_columns(const float* tile, float (&side)[8]) {
     CT_FOR2(i, Part::kTurns, e, 8) side[e] += tile[place(Part::row(i), Part::column() + e)];
   }
   /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
-  __device__ static __forceinline__ void read(unsigned (&a)[4], const float* tile, int k, int r0) {
+  CT_DEVICE static void read(unsigned (&a)[4], const float* tile, int k, int r0) {
     const int row = k + 2 * (static_cast<int>(threadIdx.x) % 4),
               c = r0 + static_cast<int>(threadIdx.x) % 32 / 4;
     CT_FOR(i, 4)
@@ -171,8 +168,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// This lane's sums into columns c0 .. of rows n0 .. of a tensor of N rows of C numbers.
-__device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16, int C, int c0, int n0, int N,
-                                          const float (&sums)[8][4]) {
+CT_DEVICE void put_block(Write mode, float* rows, bool is_bf16, int C, int c0, int n0, int N,
+                         const float (&sums)[8][4]) {
   if (is_bf16 && mode == Write::overwrite) {
     const float one[2] = {1, 1};
     const HeadRows<std::uint16_t> to(reinterpret_cast<std::uint16_t*>(rows) + c0, C);
@@ -252,20 +249,20 @@ struct WideMap {
   __device__ int row_of(int tile) const {
     return kWeights ? above % output_pairs * 2 : tile / pairs * kGroups * kWideBlock;
   }
-  __device__ __forceinline__ void begin_tile(int n) { pair = tile(n) % pairs, first_row = row_of(tile(n)); }
+  CT_DEVICE void begin_tile(int n) { pair = tile(n) % pairs, first_row = row_of(tile(n)); }
 
   __device__ int share(int part) const {
     const int all = (N + kWideBlock - 1) / kWideBlock;
     return static_cast<int>(static_cast<std::int64_t>(all) * part / s.pieces);
   }
-  __device__ __forceinline__ WideMatrix d_y(int block, int& column) const {
+  CT_DEVICE WideMatrix d_y(int block, int& column) const {
     const int2 of = output_of(a, s, block);
     if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
     const Tensor<float>& t = a.y[of.x].gradient;
     column = of.y;
     return {t.at(r), t.is_bf16(), N, t.columns()};
   }
-  __device__ __forceinline__ void find(Outputs& own) {
+  CT_DEVICE void find(Outputs& own) {
     CT_FOR(h, 2) {
       WideOutputs& of = own[h];
       of.column = 0, of.matrix = d_y(first_row + h, of.column);
@@ -276,9 +273,9 @@ struct WideMap {
     raw = own[0].raw || own[1].raw;
     if (raw) stages = 2, left_size = 2 * kWidePiece, stage_size = 6 * kWidePiece;
   }
-  __device__ __forceinline__ std::uint16_t* stage(int n) const { return tiles + n % stages * stage_size; }
+  CT_DEVICE std::uint16_t* stage(int n) const { return tiles + n % stages * stage_size; }
   /// The next step's copies, also those of the next tile while this one is written.
-  __device__ __forceinline__ void request(const Outputs& own) {
+  CT_DEVICE void request(const Outputs& own) {
     std::uint16_t* const to = stage(asked++);
     const bool some = asked_tile < tiles_here && asked_step < end;
     const int at = asked_step * kWideBlock, next = tile(asked_tile), row0 = row_of(next);
@@ -307,7 +304,7 @@ struct WideMap {
     if (++asked_step >= end) asked_step = begin, ++asked_tile;
   }
   /// Sums begin as biases.
-  __device__ __forceinline__ void add_biases(Sums& sums) const {
+  CT_DEVICE void add_biases(Sums& sums) const {
     CT_FOR(h, 2) {
       const int2 of = output_of(a, s, 2 * pair + h);
       if (2 * pair + h >= s.count || !a.b[of.x].value) continue;
@@ -320,14 +317,13 @@ struct WideMap {
     }
   }
   /// Zeroes what floats outside a matrix are read from.
-  __device__ __forceinline__ void clear() const {
+  CT_DEVICE void clear() const {
     auto* const all = reinterpret_cast<uint4*>(tiles);
     for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads) all[i] = {};
     __syncthreads();
   }
   /// This warp's rows of the left factor of a step.
-  __device__ __forceinline__ void read(const std::uint16_t* left, bool floats,
-                                       unsigned (&rows)[kWideBlock / 16][4]) const {
+  CT_DEVICE void read(const std::uint16_t* left, bool floats, unsigned (&rows)[kWideBlock / 16][4]) const {
     CT_FOR(k, kWideBlock / 16) {
       if (floats) {
         WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
@@ -339,14 +335,14 @@ struct WideMap {
       }
     }
   }
-  __device__ __forceinline__ void add_sides(std::uint16_t* left, const Outputs& own, Sides& side) const {
+  CT_DEVICE void add_sides(std::uint16_t* left, const Outputs& own, Sides& side) const {
     CT_FOR(h, 2)
       if (own[h].side && own[h].raw)
         WideRaw::add_columns(reinterpret_cast<const float*>(left + h * left_size), side[h]);
       else if (own[h].side)
         Part::add_columns(left + h * left_size, side[h]);
   }
-  __device__ __forceinline__ void put(const Sums& sums) const {
+  CT_DEVICE void put(const Sums& sums) const {
     CT_FOR(h, 2) {
       const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
       const int column = (2 * pair + h) * kWideBlock, row = first_row + group * kWideBlock + r0;
@@ -370,9 +366,9 @@ struct WideMap {
   __device__ float* out() const {
     return a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
   }
-  __device__ __forceinline__ void put_sides(float* all,
-                                            Sides& side) const {  // all: [warp][block][64 columns]
-    __syncthreads();                                              // tiles are read
+  CT_DEVICE void put_sides(float* all,
+                           Sides& side) const {  // all: [warp][block][64 columns]
+    __syncthreads();                             // tiles are read
     const int warp = static_cast<int>(threadIdx.x) / 32;
     CT_FOR2(h, 2, e, 8) {
       side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);

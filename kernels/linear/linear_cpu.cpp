@@ -22,8 +22,7 @@ using ConstStrided = Eigen::Map<const Matrix<Real>, 0, Eigen::OuterStride<>>;
 // Rows (or columns) of one work item: fixed, so that a product's bits know nothing of threads.
 constexpr std::int64_t kBlock = 64;
 
-template <class Target, class Product>
-void put_product(Write mode, Target&& target, const Product& product) {
+void put_product(Write mode, auto&& target, const auto& product) {
   if (mode == Write::add)
     target.noalias() += product;
   else

@@ -67,8 +67,7 @@ Operand<Real> written(const Tensor<Real>& t, int ld) {
 
 /// Calls f(first, rows) for parts of n rows: products count elements of a matrix in 31 bits. There is one
 /// part, but for tensors of 8 GiB and more.
-template <class F>
-void in_parts(int n, int columns, const F& f) {
+void in_parts(int n, int columns, const auto& f) {
   constexpr std::int64_t kElements = INT32_MAX, kUnit = 128;
   const std::int64_t most = std::max(kUnit, kElements / std::max(1, columns) / kUnit * kUnit);
   for (std::int64_t first = 0; first < n; first += most)

@@ -40,7 +40,7 @@ struct SwigluBlocks {
 };
 
 /// Sums as operands of the next product: their columns are what it sums over.
-__device__ __forceinline__ void operands_of(const float (&x)[8][4], unsigned (&a)[4][4]) {
+CT_DEVICE void operands_of(const float (&x)[8][4], unsigned (&a)[4][4]) {
   CT_FOR2(k, 4, i, 4) a[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 
@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(256) pack_units(const __grid_constant__ Swiglu
 /// A block's walk over its rows, 64 for each owner at a time, and for each over slabs of weights, `depth` (1 or 2) of
 /// which are in shared memory: begin(next) in front of the slabs, use(slab, n0, weights) of each, end(n0, next) behind them; rows n0 .., then next ..
 template <int W, class Begin, class Use, class End>
-__device__ __forceinline__ void walk_slabs(const Swiglu<float>& a, int depth, int N, std::uint16_t* ws,
-                                           const Begin& begin, const Use& use, const End& end) {
+CT_DEVICE void walk_slabs(const Swiglu<float>& a, int depth, int N, std::uint16_t* ws, const Begin& begin,
+                          const Use& use, const End& end) {
   using Blocks = SwigluBlocks<W>;
   const std::uint16_t* const weights = a.blocks.value.bf16_at(static_cast<int>(blockIdx.y));
   constexpr int kRows = kSwigluOwners * kWgmmaRows;
@@ -101,8 +101,8 @@ __device__ __forceinline__ void walk_slabs(const Swiglu<float>& a, int depth, in
 
 /// g += x G^T and u += x U^T of 64 units, whose weights are the first two blocks of a slab.
 template <int W>
-__device__ __forceinline__ void gate_and_up(const unsigned (&rows)[W / 16][4], const std::uint16_t* w,
-                                            float (&g)[8][4], float (&u)[8][4]) {
+CT_DEVICE void gate_and_up(const unsigned (&rows)[W / 16][4], const std::uint16_t* w, float (&g)[8][4],
+                           float (&u)[8][4]) {
   wgmma_begin_with(g);
   wgmma_begin_with(u);
   CT_FOR(k, W / 16) {

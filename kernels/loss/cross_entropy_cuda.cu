@@ -12,7 +12,7 @@ using namespace device;
 constexpr int kThreads = 256, kHeld = 32, kShortRow = 256;
 
 template <class Real>
-__device__ __forceinline__ Real exp_of(Real x) {
+CT_DEVICE Real exp_of(Real x) {
   if constexpr (sizeof(Real) == 4) return ::expf(x);
   return ::exp(x);
 }
@@ -21,7 +21,7 @@ __device__ __forceinline__ Real exp_of(Real x) {
 enum class RowTeam { block, warp };
 
 template <RowTeam kTeam, class Real, class F>
-__device__ __forceinline__ Real over_team(Real x, const F& f) {
+CT_DEVICE Real over_team(Real x, const F& f) {
   if constexpr (kTeam == RowTeam::warp) return x;
   return over_warps(x, f);
 }

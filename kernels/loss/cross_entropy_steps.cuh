@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
 }
 
 /// Steps of a part: from and to.
-__device__ __forceinline__ int2 entropy_steps(int rows, int part, int parts) {
+CT_DEVICE int2 entropy_steps(int rows, int part, int parts) {
   const int steps = (rows + kEntropyStep - 1) / kEntropyStep;
   return make_int2(static_cast<int>(static_cast<std::int64_t>(steps) * part / parts),
                    static_cast<int>(static_cast<std::int64_t>(steps) * (part + 1) / parts));
@@ -225,8 +225,8 @@ struct EntropyProducts {
   unsigned weights[kEntropyStep / 16][4] = {};      ///< of the step before, as operands
 
   /// Takes the block's rows from `first`, of which the lane's are `row` and row + 8; before a barrier.
-  __device__ __forceinline__ void take(const EntropySide<D>& side, [[maybe_unused]] int first, int row,
-                                       [[maybe_unused]] unsigned char* memory) {
+  CT_DEVICE void take(const EntropySide<D>& side, [[maybe_unused]] int first, int row,
+                      [[maybe_unused]] unsigned char* memory) {
 #if CROSSTALK_WGMMA
     if (threadIdx.x >= 128) give_turn(0);
 #endif
@@ -251,9 +251,8 @@ struct EntropyProducts {
   }
   /// y = logits; the step before is added to the sums until settle(). The two groups of warps take turns: while one's products
   /// are made the other has exponentials. last: of the steps.
-  __device__ __forceinline__ void begin(const std::uint16_t* step,
-                                        [[maybe_unused]] const std::uint16_t* before,
-                                        [[maybe_unused]] bool last) {
+  CT_DEVICE void begin(const std::uint16_t* step, [[maybe_unused]] const std::uint16_t* before,
+                       [[maybe_unused]] bool last) {
 #if CROSSTALK_WGMMA
     const int group = static_cast<int>(threadIdx.x) / 128;
     const std::uint64_t words = wgmma_columns<kEntropyLine>(step);
@@ -281,11 +280,11 @@ struct EntropyProducts {
       scores(EntropyTile<D>{own}, static_cast<int>(threadIdx.x) / 32 * 16, tile, 0, y);
 #endif
   }
-  __device__ __forceinline__ void settle() {
+  CT_DEVICE void settle() {
     if constexpr (kMix) wgmma_wait<0>(sums);
   }
   /// y as weights of the step's rows.
-  __device__ __forceinline__ void weigh([[maybe_unused]] const std::uint16_t* step) {
+  CT_DEVICE void weigh([[maybe_unused]] const std::uint16_t* step) {
 #if CROSSTALK_WGMMA
     CT_FOR(j, kEntropyStep / 16) {
       const float(&left)[4] = y[2 * j], (&right)[4] = y[2 * j + 1];
@@ -297,7 +296,7 @@ struct EntropyProducts {
 #endif
   }
   /// Adds the last step.
-  __device__ __forceinline__ void end([[maybe_unused]] const std::uint16_t* last) {
+  CT_DEVICE void end([[maybe_unused]] const std::uint16_t* last) {
 #if CROSSTALK_WGMMA
     if constexpr (kMix) {
       hold();
@@ -309,7 +308,7 @@ struct EntropyProducts {
   }
 
  private:
-  __device__ __forceinline__ void mix_weights(const std::uint16_t* step) {
+  CT_DEVICE void mix_weights(const std::uint16_t* step) {
     const std::uint64_t words = wgmma_rows<kEntropyLine>(step);
     CT_FOR(j, kEntropyStep / 16) {
       constexpr int kWide = D < 128 ? D : 128;  // columns of a product
@@ -320,14 +319,14 @@ struct EntropyProducts {
     wgmma_commit();
   }
   /// Barriers 1 and 2, of group 0 and of group 1.
-  __device__ __forceinline__ static void await_turn(int group) {
+  CT_DEVICE static void await_turn(int group) {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kEntropyThreads) : "memory");
   }
-  __device__ __forceinline__ static void give_turn(int group) {
+  CT_DEVICE static void give_turn(int group) {
     asm volatile("bar.arrive %0, %1;" ::"r"(1 + group), "n"(kEntropyThreads) : "memory");
   }
   /// Numbers that products take are made before those begin.
-  __device__ __forceinline__ void hold() {
+  CT_DEVICE void hold() {
     if constexpr (kMix) {
       CT_FOR2(j, kEntropyStep / 16, e, 4) asm volatile("" : "+r"(weights[j][e]));
       CT_FOR2(n, D / 8, e, 4) asm volatile("" : "+f"(sums[n][e]));
@@ -337,8 +336,7 @@ struct EntropyProducts {
 
 /// A block's sums of part `part` to memory.
 template <int D>
-__device__ __forceinline__ void store_pieces(float* piece, int part, int rows, int row,
-                                             const float (&sums)[D / 8][4]) {
+CT_DEVICE void store_pieces(float* piece, int part, int rows, int row, const float (&sums)[D / 8][4]) {
   CT_FOR(half, 2) {
     if (row + 8 * half >= rows) continue;
     float* to = piece + (static_cast<std::int64_t>(part) * rows + row + 8 * half) * D +

@@ -39,8 +39,7 @@ struct EntropyRows {
   EntropySums of[2];
 
   /// The largest logits of a step's tokens from v0 on, of which `words` end the vocabulary, but for targets, which are noted.
-  __device__ __forceinline__ void largest(float (&y)[kEntropyCount][4], int step, int words,
-                                          float (&most)[2]) {
+  CT_DEVICE void largest(float (&y)[kEntropyCount][4], int step, int words, float (&most)[2]) {
     most[0] = most[1] = -INFINITY;
     const auto has = [&](int half) { return target[half] / kEntropyStep == step && target[half] >= 0; };
     // Few steps have somebody's target, and one the end of the vocabulary.
@@ -59,7 +58,7 @@ struct EntropyRows {
     }
   }
   /// Raises the bases where logits rise well above them, by all lanes of a warp: true if sums so far are to be scaled.
-  __device__ __forceinline__ bool rise(const float (&most)[2], float (&scale)[2]) {
+  CT_DEVICE bool rise(const float (&most)[2], float (&scale)[2]) {
     constexpr float kSlack = 8;
     float top[2];
     CT_FOR(half, 2) {
@@ -80,7 +79,7 @@ struct EntropyRows {
     return rises;
   }
   /// Logits become exponentials, which are summed.
-  __device__ __forceinline__ void add(float (&y)[kEntropyCount][4]) {
+  CT_DEVICE void add(float (&y)[kEntropyCount][4]) {
     CT_FOR(half, 2) {
       EntropySums& s = of[half];
       const float base = s.base == -INFINITY ? 0 : s.base;
@@ -93,7 +92,7 @@ struct EntropyRows {
     }
   }
   /// Writes both rows, of which the first is `row` of `rows`, to a part.
-  __device__ __forceinline__ void put(int row, int rows, float4* part) {
+  CT_DEVICE void put(int row, int rows, float4* part) {
     CT_FOR(half, 2) {
       EntropySums& s = of[half];
       CT_UNROLL(int offset = 1; offset < 4; offset *= 2) {

@@ -14,19 +14,19 @@ template <Precision kPrecision>
 struct Staged {
   const typename NumberFormat<kPrecision>::Type* at;
   int stride;
-  __device__ __forceinline__ float get(int row, int column) const { return at[row * stride + column]; }
+  CT_DEVICE float get(int row, int column) const { return at[row * stride + column]; }
 };
 struct Unstaged {
   const float* at;
   int stride, rows, columns;
-  __device__ __forceinline__ float get(int row, int column) const {
+  CT_DEVICE float get(int row, int column) const {
     return row < rows && column < columns ? at[row * stride + column] : 0;
   }
 };
 
 /// Place of column `column` of a row of floats' place that numbers in bf16 take.
 template <class T>
-__device__ __forceinline__ T* narrow_at(const float* row, int column) {
+CT_DEVICE T* narrow_at(const float* row, int column) {
   return const_cast<T*>(reinterpret_cast<const T*>(reinterpret_cast<const std::uint16_t*>(row) + column));
 }
 
@@ -46,38 +46,36 @@ struct ChunkSums {
     rows.narrow;
   };
 
-  __device__ __forceinline__ ChunkSums() { clear(); }
-  __device__ __forceinline__ void clear() {
+  CT_DEVICE ChunkSums() { clear(); }
+  CT_DEVICE void clear() {
     CT_FOR2(m, MT, n, NT)
       CT_FOR(i, 4) at[m][n][i] = 0;
   }
-  __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
-  __device__ __forceinline__ static int first_row() { return warp() / kAcross * kRows; }
-  __device__ __forceinline__ static int first_column() { return warp() % kAcross * (8 * NT); }
+  CT_DEVICE static int warp() { return static_cast<int>(threadIdx.x) / 32; }
+  CT_DEVICE static int first_row() { return warp() / kAcross * kRows; }
+  CT_DEVICE static int first_column() { return warp() % kAcross * (8 * NT); }
 
   /// f(row, column, x, y) of every pair of neighbours that this thread holds.
-  template <class F>
-  __device__ __forceinline__ void pairs(F&& f) {
+  CT_DEVICE void pairs(auto&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
     CT_FOR2(m, MT, h, 2)
       CT_FOR(n, NT) f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
   }
-  template <class F>
-  __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
+  CT_DEVICE void each(const ChunkSums& other, auto&& f) {
     CT_FOR2(m, MT, n, NT)
       CT_FOR(i, 4) f(at[m][n][i], other.at[m][n][i]);
   }
-  __device__ __forceinline__ void subtract(const ChunkSums& other) {
+  CT_DEVICE void subtract(const ChunkSums& other) {
     each(other, [](float& x, float y) { x -= y; });
   }
   /// Rounded, and not part of the sums that follow: kernels of either format of tokens have the same bits.
-  __device__ __forceinline__ void multiply(const ChunkSums& other) {
+  CT_DEVICE void multiply(const ChunkSums& other) {
     each(other, [](float& x, float y) { x = __fmul_rn(x, y); });
   }
   /// Loads from memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns,
   /// and they come in aligned pairs.
   template <bool kWhole, class Where>
-  __device__ __forceinline__ void take(const Where& rows, int columns) {
+  CT_DEVICE void take(const Where& rows, int columns) {
     if constexpr (kMayBeNarrow<kWhole, Where>) {
       if (rows.narrow) {
         pairs([&](int row, int column, float& x, float& y) {
@@ -103,7 +101,7 @@ struct ChunkSums {
   }
   /// The same as take(), but for numbers in bf16, which lie two in one until unpack(): so nobody waits for them before.
   template <bool kWhole, class Where>
-  __device__ __forceinline__ void ask(const Where& rows, int columns) {
+  CT_DEVICE void ask(const Where& rows, int columns) {
     if constexpr (kMayBeNarrow<kWhole, Where>) {
       if (rows.narrow) {
         pairs([&](int row, int column, float& x, float&) {
@@ -116,7 +114,7 @@ struct ChunkSums {
     take<kWhole>(rows, columns);
   }
   template <bool kWhole, class Where>
-  __device__ __forceinline__ void unpack(const Where& rows) {
+  CT_DEVICE void unpack(const Where& rows) {
     if constexpr (kMayBeNarrow<kWhole, Where>) {
       if (!rows.narrow) return;
       pairs([](int, int, float& x, float& y) {
@@ -127,7 +125,7 @@ struct ChunkSums {
   }
   /// To memory; the sums are lost if they are added to what is there.
   template <bool kWhole, class Where>
-  __device__ __forceinline__ void put(Write mode, const Where& rows, int columns) {
+  CT_DEVICE void put(Write mode, const Where& rows, int columns) {
     if (mode == Write::add) {
       ChunkSums old;
       old.take<kWhole>(rows, columns);
@@ -153,15 +151,14 @@ struct ChunkSums {
     });
   }
   /// Multiplies rows by their factors.
-  __device__ __forceinline__ void scale(const float* factors) {
+  CT_DEVICE void scale(const float* factors) {
     pairs([&](int row, int, float& x, float& y) {
       const float f = factors[row];
       x *= f, y *= f;
     });
   }
   /// sums[tile across][row] = sum of f(row, column, x, y) over this tile's columns; total() adds the tiles.
-  template <class F>
-  __device__ __forceinline__ void row_sums(float* sums, F&& f) {
+  CT_DEVICE void row_sums(float* sums, auto&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
     CT_FOR2(m, MT, h, 2) {
       float sum = 0;
@@ -172,8 +169,7 @@ struct ChunkSums {
     }
   }
   /// sums[tile down][column], `stride` apart: f(row, column, x, y, two sums) adds to a column's.
-  template <class F>
-  __device__ __forceinline__ void column_sums(float* sums, int stride, F&& f) {
+  CT_DEVICE void column_sums(float* sums, int stride, auto&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
     CT_FOR(n, NT) {
       float two[2] = {};
@@ -188,12 +184,12 @@ struct ChunkSums {
       }
     }
   }
-  __device__ __forceinline__ void row_sums(float* sums) {
+  CT_DEVICE void row_sums(float* sums) {
     row_sums(sums, [](int, int, float x, float y) { return x + y; });
   }
   /// Of a square of pairs (i, j), what stands on either side of t: sums over i >= t + late and j < t. Those of this warp's rows and
   /// columns go to pairs[tile down][t]; its rows' totals, which t in columns of warps further across take, to rows[warp across][i].
-  __device__ __forceinline__ void crossing_sums(int late, float* pairs, float* rows) const {
+  CT_DEVICE void crossing_sums(int late, float* pairs, float* rows) const {
     static_assert(M == N);
     const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4, column = first_column() + 2 * q;
     float sums[2 * NT] = {};
@@ -223,7 +219,7 @@ struct ChunkSums {
       pairs[warp() / kAcross * M + column + number / 2 * 8 + number % 2] = sums[i];
     }
   }
-  __device__ __forceinline__ static float total(const float* sums, int row) {
+  CT_DEVICE static float total(const float* sums, int row) {
     float sum = 0;
     CT_FOR(i, kAcross) sum += sums[i * M + row];
     return sum;
@@ -232,7 +228,7 @@ struct ChunkSums {
   /// Adds A B, kDepth deep. A's rows are m, or k (kTurnedA); B's rows are n, or k (kTurnedB). Products that
   /// are 0 outside of k in [from, to), multiples of 16, may be left out.
   template <bool kTurnedA, bool kTurnedB, int kDepth, class B>
-  __device__ __forceinline__ void add(Staged<kPrecision> a, B b, int from = 0, int to = kDepth) {
+  CT_DEVICE void add(Staged<kPrecision> a, B b, int from = 0, int to = kDepth) {
     if constexpr (kPrecision == Precision::bf16)
       add_bf16<kTurnedA, kTurnedB, kDepth>(a, b);  // straight code is faster than less of it
     else
@@ -241,7 +237,7 @@ struct ChunkSums {
 
  private:
   template <bool kTurnedA, bool kTurnedB, int kDepth>
-  __device__ __forceinline__ void add_bf16(Staged<kPrecision> a, Staged<kPrecision> b) {
+  CT_DEVICE void add_bf16(Staged<kPrecision> a, Staged<kPrecision> b) {
     const int lane = threadIdx.x % 32, low = lane / 8 % 2 * 8, high = lane / 16 * 8, r = lane % 8;
     const int m0 = first_row(), n0 = first_column();
     const Type* x_at =
@@ -267,7 +263,7 @@ struct ChunkSums {
   }
 
   template <bool kTurnedA, bool kTurnedB, class B>
-  __device__ __forceinline__ void add_float(Staged<kPrecision> a, B b, int from, int to) {
+  CT_DEVICE void add_float(Staged<kPrecision> a, B b, int from, int to) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int m0 = first_row() + g, n0 = first_column() + g;
     constexpr bool kFull = kPrecision == Precision::full;

@@ -53,7 +53,7 @@ Operand<Real> head_matrices(const Tensor<Real>& t) {
 
 /// W neighbours at an address that is aligned for all of them.
 template <class Real, int W>
-__device__ __forceinline__ void put_all(Real* target, const Real (&v)[W]) {
+CT_DEVICE void put_all(Real* target, const Real (&v)[W]) {
   struct alignas(sizeof(Real) * W < 16 ? sizeof(Real) * W : 16) Several {
     Real v[W];
   } several;
@@ -63,7 +63,7 @@ __device__ __forceinline__ void put_all(Real* target, const Real (&v)[W]) {
 
 /// Copies p[0..3] to shared memory in the background; entries at or beyond `valid` are 0. `aligned`: p, where
 /// anything is valid, is at a multiple of 16 bytes.
-__device__ __forceinline__ void copy4_async(float* shared, const float* p, int valid, bool aligned) {
+CT_DEVICE void copy4_async(float* shared, const float* p, int valid, bool aligned) {
   if (aligned) return copy_async_or_zero(shared, p, 4 * clamped(valid, 4));
   CT_FOR(i, 4) copy_async_or_zero<4>(shared + i, i < valid ? p + i : p, i < valid ? 4 : 0);
 }
@@ -167,7 +167,7 @@ template <class Op, int kWarps>
 constexpr int kSideParts = Op::kAlongA ? 1 : kWarps;
 
 template <class Op, int TM, int TK, int kThreads, class Real>
-__device__ __forceinline__ void put_sides(const Real* side, Real* parts) {
+CT_DEVICE void put_sides(const Real* side, Real* parts) {
   const int thread = threadIdx.x;
   if constexpr (Op::kAlongA) {  // TK / 4 neighbours loaded a row
     CT_FOR(pass, TM * TK / 4 / kThreads) {
@@ -185,7 +185,7 @@ __device__ __forceinline__ void put_sides(const Real* side, Real* parts) {
 }
 
 template <int kParts, int TM, class Real>
-__device__ __forceinline__ Real side_of(const Real* parts, int row) {
+CT_DEVICE Real side_of(const Real* parts, int row) {
   Real sum = parts[row];
   CT_UNROLL(int i = 1; i < kParts; ++i) sum += parts[i * TM + row];
   return sum;
@@ -194,8 +194,8 @@ __device__ __forceinline__ Real side_of(const Real* parts, int row) {
 /// The end of a tile whose sums lie in shared memory, [kGroups][TM][kLd] in each block of a cluster of
 /// `slices` (sides behind them, at `sides`): every block adds up and stores its part of the tile.
 template <class Op, int TM, int TN, int kThreads, int kGroups, int kLd, int kParts>
-__device__ __forceinline__ void finish_tile(const Op& op, int row0, int column0, float* sums, float* sides,
-                                            bool wants_side, int slice, int slices) {
+CT_DEVICE void finish_tile(const Op& op, int row0, int column0, float* sums, float* sides, bool wants_side,
+                           int slice, int slices) {
   cluster_barrier(slices);
   const int positions = TM * TN / 4 / slices;
   for (int i = static_cast<int>(threadIdx.x); i < positions; i += kThreads) {

@@ -118,7 +118,7 @@ class TensorProduct {
       : op_(op), at_(at), wants_side_(Op::kSide && op.wants_side(at.column0)), shared_(shared) {}
 
   /// Adds up this block's part of K.
-  __device__ __forceinline__ void run() {
+  CT_DEVICE void run() {
     CT_FOR(i, kStages - 1) {
       const int k = at_.begin + i * TK;
       copy(k, shared_ + i * Tile::kStage);
@@ -142,7 +142,7 @@ class TensorProduct {
   }
 
   /// Stores the tile: its sums are those of this warp, or of several groups and blocks.
-  __device__ __forceinline__ void store() {
+  CT_DEVICE void store() {
     if (T::kGroups == 1 && at_.slices == 1) return store_own();
     share_sums();
     finish_tile<Op, TM, T::TN, T::kThreads, T::kGroups, Tile::kSumsLd, kParts>(
@@ -150,14 +150,14 @@ class TensorProduct {
   }
 
  private:
-  __device__ __forceinline__ void load(int k) {
+  CT_DEVICE void load(int k) {
     CT_FOR(i, A::kTurns)
       op_.load_a(at_.row0 + A::row(i), k + A::k(i), a_next_[i], side_ + (Op::kAlongA ? i : 0));
   }
-  __device__ __forceinline__ void keep(float* stage) const {
+  CT_DEVICE void keep(float* stage) const {
     CT_FOR(i, A::kTurns) put_all(A::at(stage, i), a_next_[i]);
   }
-  __device__ __forceinline__ void copy(int k, float* stage) const {
+  CT_DEVICE void copy(int k, float* stage) const {
     if (k < at_.end) {
       if constexpr (Op::kAsync)
         CT_FOR(i, A::kTurns) op_.copy_a(at_.row0 + A::row(i), k + A::k(i), A::at(stage, i));
@@ -166,14 +166,14 @@ class TensorProduct {
     copies_commit();
   }
   /// Of what this thread has copied itself.
-  __device__ __forceinline__ void add_sides(const float* a) {
+  CT_DEVICE void add_sides(const float* a) {
     if (!wants_side_) return;
     CT_FOR(i, A::kTurns) {
       const Four<float> four = *reinterpret_cast<const Four<float>*>(A::at(const_cast<float*>(a), i));
       op_.add_side(four.v, side_ + (Op::kAlongA ? i : 0));
     }
   }
-  __device__ __forceinline__ void multiply_step(const float* a) {
+  CT_DEVICE void multiply_step(const float* a) {
     float part[2][4][4] = {};
     CT_UNROLL(int kk = 0; kk < T::kDepth; kk += 8) {
       float x[4][2], y[4][2];
@@ -184,9 +184,9 @@ class TensorProduct {
     CT_FOR(i, 32) sums_[i / 16][i / 4 % 4][i % 4] += part[i / 16][i / 4 % 4][i % 4];
   }
   /// Sum of the i-th eight rows and the n-th eight columns: the first (x = 0) or second of this lane's two.
-  __device__ __forceinline__ float sum(int i, int n, int x) const { return sums_[i / 2][n][i % 2 * 2 + x]; }
+  CT_DEVICE float sum(int i, int n, int x) const { return sums_[i / 2][n][i % 2 * 2 + x]; }
 
-  __device__ __forceinline__ void store_own() const {
+  CT_DEVICE void store_own() const {
     if (Op::kSide) __syncthreads();
     CT_FOR(i, 4) {
       const int row = row_ + A::position(i, g_), column = at_.column0 + column_;
@@ -211,7 +211,7 @@ class TensorProduct {
     }
   }
   /// Brings the sums to shared memory, each group's to its place.
-  __device__ __forceinline__ void share_sums() const {
+  CT_DEVICE void share_sums() const {
     __syncthreads();
     CT_FOR(i, 4) {
       float* row = shared_ + group_ * Tile::kSums + (row_ + A::position(i, g_)) * Tile::kSumsLd + column_;
@@ -221,7 +221,7 @@ class TensorProduct {
 };
 
 template <class Op, Precision kPrecision, class T>
-__device__ __forceinline__ void tensor_tile(const Op& args, int slices) {
+CT_DEVICE void tensor_tile(const Op& args, int slices) {
   extern __shared__ __align__(16) float shared[];
   Op op = args;
   op.bind(blockIdx.z, blockIdx.y);

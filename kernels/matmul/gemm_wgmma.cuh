@@ -46,9 +46,8 @@ struct WideTile {
   CROSSTALK_TO15 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 
 /// part (+)= A B for 64 x 64 sums and 8 k.
-__device__ __forceinline__ void wgmma_tf32([[maybe_unused]] float (&d)[8][4],
-                                           [[maybe_unused]] const unsigned (&a)[4],
-                                           [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
+CT_DEVICE void wgmma_tf32([[maybe_unused]] float (&d)[8][4], [[maybe_unused]] const unsigned (&a)[4],
+                          [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %37, 0;\n"
@@ -59,21 +58,21 @@ __device__ __forceinline__ void wgmma_tf32([[maybe_unused]] float (&d)[8][4],
 #endif
 }
 
-__device__ __forceinline__ void wgmma_begin() {
+CT_DEVICE void wgmma_begin() {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
 
 /// Makes one group of the products that were queued.
-__device__ __forceinline__ void wgmma_commit() {
+CT_DEVICE void wgmma_commit() {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 /// Waits until at most kLeft groups are under way; the sums d of those before are ordinary numbers again.
 template <int kLeft, int kCount>
-__device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
+CT_DEVICE void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
   CT_FOR2(n, kCount, e, 4) asm volatile("" : "+f"(d[n][e])::"memory");
@@ -81,13 +80,13 @@ __device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4
 }
 /// Waits for the products that were queued.
 template <int kCount>
-__device__ __forceinline__ void wgmma_end(float (&d)[kCount][4]) {
+CT_DEVICE void wgmma_end(float (&d)[kCount][4]) {
   wgmma_commit();
   wgmma_wait<0>(d);
 }
 
 /// Writes to shared memory by ordinary stores become visible to wgmma, once a barrier follows.
-__device__ __forceinline__ void fence_async() {
+CT_DEVICE void fence_async() {
 #if CROSSTALK_WGMMA
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
@@ -95,7 +94,7 @@ __device__ __forceinline__ void fence_async() {
 
 /// Descriptor of an operand in shared memory for wgmma, whose core matrices of 128 bytes lie so many bytes apart along K and N.
 template <int kAlongK, int kAlongN>
-__device__ __forceinline__ std::uint64_t wgmma_operand(const void* at) {
+CT_DEVICE std::uint64_t wgmma_operand(const void* at) {
   const std::uint64_t address = __cvta_generic_to_shared(at);
   return (address >> 4 & 0x3fff) | std::uint64_t{kAlongK / 16} << 16 | std::uint64_t{kAlongN / 16} << 32;
 }

@@ -38,7 +38,7 @@ struct Tile {
   Number* numbers;
 
   static constexpr int bytes(int rows) { return rows * kStep * static_cast<int>(sizeof(Number)); }
-  __device__ __forceinline__ Number* place(int row, int c) const {
+  CT_DEVICE Number* place(int row, int c) const {
     if constexpr (kSwizzled)
       return numbers + row / 8 * (8 * kD) + c / 64 * kPiece + row % 8 * 64 + (c / 8 % 8 ^ row % 8) * 8 +
              c % 8;
@@ -49,8 +49,7 @@ struct Tile {
   static_assert(kTileThreads % kFours == 0);
   /// This thread's share of kBatch kStride rows from n0, of N rows of C numbers.
   template <int kBatch>
-  static __device__ __forceinline__ void fetch(const HeadRows<float>& rows, int n0, int N, int C,
-                                               Four<float> (&x)[kBatch]) {
+  static CT_DEVICE void fetch(const HeadRows<float>& rows, int n0, int N, int C, Four<float> (&x)[kBatch]) {
     const int c = static_cast<int>(threadIdx.x) % kFours * 4;
     n0 += static_cast<int>(threadIdx.x) / kFours;
     if (C % 4 == 0 && is_aligned16(rows.first)) {  // no branch a load: what lies outside is not kept
@@ -68,7 +67,7 @@ struct Tile {
   }
   /// Puts it into rows `from` of the tile, which are rows n0 of N; zeros beyond those.
   template <int kBatch>
-  __device__ __forceinline__ void keep(int from, int n0, int N, int C, const Four<float> (&x)[kBatch]) const {
+  CT_DEVICE void keep(int from, int n0, int N, int C, const Four<float> (&x)[kBatch]) const {
     const int c = static_cast<int>(threadIdx.x) % kFours * 4, first = static_cast<int>(threadIdx.x) / kFours;
     CT_FOR(i, kBatch) {
       const bool inside = c < C && n0 + first + i * kStride < N;
@@ -85,16 +84,15 @@ using OperandRows = Tile<Precision::bf16, kD>;
 
 /// Makes what the threads of a block have put into its tiles visible to their products.
 template <class Tile>
-__device__ __forceinline__ void tiles_filled() {
+CT_DEVICE void tiles_filled() {
   if constexpr (Tile::kWgmma) fence_async();
   __syncthreads();
 }
 
 /// Rows n0 .. n0 + kRows of N into two tiles, as many loads on their way at once as registers allow.
 template <int kRows, class Tile>
-__device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_rows, int a_columns,
-                                     const Tile& b, const HeadRows<float>& b_rows, int b_columns, int n0,
-                                     int N) {
+CT_DEVICE void load(const Tile& a, const HeadRows<float>& a_rows, int a_columns, const Tile& b,
+                    const HeadRows<float>& b_rows, int b_columns, int n0, int N) {
   constexpr int kEach = kRows / Tile::kStride, kBatch = kEach < 8 ? kEach : 8;
   static_assert(kEach % kBatch == 0 && kEach > 0);
   CT_UNROLL(int i = 0; i < kEach; i += kBatch) {
@@ -108,9 +106,8 @@ __device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_row
 }
 
 /// Starts the copy of eight numbers from column c on of row n0 + row of N; zeros outside.
-template <class Tile>
-__device__ __forceinline__ void take_eight(const Tile& tile, const HeadRows<std::uint16_t>& rows, int row,
-                                           int c, int n0, int N, int C) {
+CT_DEVICE void take_eight(const auto& tile, const HeadRows<std::uint16_t>& rows, int row, int c, int n0,
+                          int N, int C) {
   const bool inside = n0 + row < N && c < C;
   const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
   copy_async_or_zero(tile.place(row, c), from, inside ? 16 : 0);
@@ -118,8 +115,8 @@ __device__ __forceinline__ void take_eight(const Tile& tile, const HeadRows<std:
 /// Rows n0 .. n0 + count of N as rows of a tile from its first, of operands; by kTeam threads, of which this is number `thread`.
 /// They come in the background: then copies_end() and a barrier.
 template <int kTeam, class Tile>
-__device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows,
-                                          int n0, int count, int N, int C) {
+CT_DEVICE void take_rows(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows, int n0, int count,
+                         int N, int C) {
   constexpr int kAcross = Tile::kD / 8;
 #pragma unroll 4
   for (int row = thread / kAcross; row < count; row += kTeam / kAcross)
@@ -127,8 +124,8 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
 }
 /// The same of kTileRows rows.
 template <int kTeam, class Tile>
-__device__ __forceinline__ void take_tile(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows,
-                                          int n0, int N, int C) {
+CT_DEVICE void take_tile(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows, int n0, int N,
+                         int C) {
   constexpr int kAcross = Tile::kD / 8;
   static_assert(kTileRows * kAcross % kTeam == 0);
   CT_UNROLL(int at = 0; at < kTileRows * kAcross; at += kTeam)
@@ -137,9 +134,8 @@ __device__ __forceinline__ void take_tile(int thread, const Tile& tile, const He
 
 /// load() of operands.
 template <int kRows, class Tile>
-__device__ __forceinline__ void load(const Tile& a, const HeadRows<std::uint16_t>& a_rows, int a_columns,
-                                     const Tile& b, const HeadRows<std::uint16_t>& b_rows, int b_columns,
-                                     int n0, int N) {
+CT_DEVICE void load(const Tile& a, const HeadRows<std::uint16_t>& a_rows, int a_columns, const Tile& b,
+                    const HeadRows<std::uint16_t>& b_rows, int b_columns, int n0, int N) {
   take_rows<kTileThreads>(threadIdx.x, a, a_rows, n0, kRows, N, a_columns);
   take_rows<kTileThreads>(threadIdx.x, b, b_rows, n0, kRows, N, b_columns);
   copies_end();
@@ -147,17 +143,17 @@ __device__ __forceinline__ void load(const Tile& a, const HeadRows<std::uint16_t
 
 /// Descriptors of what wgmma takes from a swizzled tile: 16 columns from `at` of all rows, to sum over; 16 rows of all columns.
 template <class Tile>
-__device__ __forceinline__ std::uint64_t swizzled_columns(const std::uint16_t* at) {
+CT_DEVICE std::uint64_t swizzled_columns(const std::uint16_t* at) {
   return wgmma_operand<16, 16 * Tile::kD>(at) | std::uint64_t{1} << 62;
 }
 template <class Tile>
-__device__ __forceinline__ std::uint64_t swizzled_rows(const std::uint16_t* at) {
+CT_DEVICE std::uint64_t swizzled_rows(const std::uint16_t* at) {
   return wgmma_operand<2 * Tile::kPiece, 16 * Tile::kD>(at) | std::uint64_t{1} << 62;
 }
 
 /// c += a b, 16 x 8 by 8 x 8, of what NumberFormat::of() made.
 template <Precision kPrecision>
-__device__ __forceinline__ void multiply_add(float (&c)[4], const float (&a)[4], float b0, float b1) {
+CT_DEVICE void multiply_add(float (&c)[4], const float (&a)[4], float b0, float b1) {
   if constexpr (kPrecision == Precision::full) {
     unsigned high[4], low[4], b_high[2], b_low[2];
     CT_FOR(i, 4) split(a[i], high[i], low[i]);
@@ -173,7 +169,7 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const float (&a)[4],
 /// c = x y^T: rows r0 .. r0 + 16 of x by rows n0 .. of y. A lane has rows l/4 and l/4 + 8 (c[.][0..1],
 /// c[.][2..3]) and of every 8 columns numbers 2 (l % 4) and the next.
 template <class Tile, int kCount>
-__device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int n0, float (&c)[kCount][4]) {
+CT_DEVICE void scores(const Tile& x, int r0, const Tile& y, int n0, float (&c)[kCount][4]) {
   constexpr int kStep = Tile::kStep;
   const int lane = threadIdx.x % 32;
   CT_FOR2(n, kCount, e, 4) c[n][e] = 0;
@@ -211,14 +207,14 @@ __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int
 
 /// Rows r0 .. r0 + 16 of x as operands in registers, and the scores of those (bf16).
 template <class Tile>
-__device__ __forceinline__ void operands(const Tile& x, int r0, unsigned (&rows)[Tile::kD / 16][4]) {
+CT_DEVICE void operands(const Tile& x, int r0, unsigned (&rows)[Tile::kD / 16][4]) {
   const int lane = threadIdx.x % 32;
   CT_FOR(k, Tile::kD / 16)
     load_matrices<false>(rows[k], x.numbers + (r0 + lane % 16) * Tile::kStep + lane / 16 * 8 + 16 * k);
 }
 template <class Tile, int kCount>
-__device__ __forceinline__ void scores(const unsigned (&rows)[Tile::kD / 16][4], const Tile& y, int n0,
-                                       float (&c)[kCount][4]) {
+CT_DEVICE void scores(const unsigned (&rows)[Tile::kD / 16][4], const Tile& y, int n0,
+                      float (&c)[kCount][4]) {
   const int lane = threadIdx.x % 32;
   const auto* ys = y.numbers + (n0 + lane % 8 + lane / 16 * 8) * Tile::kStep + lane / 8 % 2 * 8;
   CT_FOR(n, kCount) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
@@ -233,8 +229,7 @@ __device__ __forceinline__ void scores(const unsigned (&rows)[Tile::kD / 16][4],
 
 /// sums += w y: weights w as scores() lays them by rows n0 .. of y. Lanes of `sums` as of scores.
 template <class Tile, int kCount>
-__device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, int n0,
-                                    float (&sums)[Tile::kD / 8][4]) {
+CT_DEVICE void mix(const float (&w)[kCount][4], const Tile& y, int n0, float (&sums)[Tile::kD / 8][4]) {
   constexpr int kStep = Tile::kStep;
   const int lane = threadIdx.x % 32;
   if constexpr (Tile::kWgmma) {
@@ -277,8 +272,8 @@ __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, 
 
 /// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C.
 template <int kCount>
-__device__ __forceinline__ void store(Write mode, const HeadRows<float>& rows, int n0, int N, int C,
-                                      const float (&sums)[kCount][4], const float (&factor)[2]) {
+CT_DEVICE void store(Write mode, const HeadRows<float>& rows, int n0, int N, int C,
+                     const float (&sums)[kCount][4], const float (&factor)[2]) {
   const int lane = threadIdx.x % 32;
   const bool pairs = C % 2 == 0 && is_aligned16(rows.first) && mode == Write::overwrite;
   CT_FOR(half, 2) {
@@ -301,8 +296,8 @@ __device__ __forceinline__ void store(Write mode, const HeadRows<float>& rows, i
 /// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C: operands as 16 bytes a
 /// lane, which the four lanes of a row exchange.
 template <int kCount>
-__device__ __forceinline__ void store(Write, const HeadRows<std::uint16_t>& rows, int n0, int N, int C,
-                                      const float (&sums)[kCount][4], const float (&factor)[2]) {
+CT_DEVICE void store(Write, const HeadRows<std::uint16_t>& rows, int n0, int N, int C,
+                     const float (&sums)[kCount][4], const float (&factor)[2]) {
   const int lane = threadIdx.x % 32;
   const bool odd = lane % 2 == 1, high = lane % 4 > 1;
   CT_FOR(half, 2) {

@@ -27,7 +27,7 @@ struct Rows {
 
 // f(j, i) for every entry j of this lane, its i-th.
 template <int N, class F>
-__device__ __forceinline__ void for_entries(int d, F&& f) {
+CT_DEVICE void for_entries(int d, F&& f) {
   const int lane = threadIdx.x % 32;
   if constexpr (N > 0) {
     CT_FOR(i, N)

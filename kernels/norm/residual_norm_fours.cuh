@@ -26,8 +26,7 @@ struct RowsOfFours {
   __device__ bool inside(int q) const { return column + 4 * kLanes * q < D; }
   __device__ bool has(int m) const { return row(m) < end; }
   /// Calls f(q, e) for every number of a row.
-  template <class F>
-  static __device__ __forceinline__ void each(F&& f) {
+  static CT_DEVICE void each(auto&& f) {
     CT_FOR2(q, kFours, e, 4) f(q, e);
   }
   /// Index of four numbers of a row; of some other row or column where these do not exist.
@@ -59,8 +58,7 @@ struct RowsOfFours {
     }
   }
   /// Sum of f(q, e) over this lane's part of a row.
-  template <class F>
-  __device__ __forceinline__ float sum(F&& f) const {
+  CT_DEVICE float sum(auto&& f) const {
     float all = 0;
     CT_FOR(q, kFours)
       if (inside(q)) all += (f(q, 0) + f(q, 1)) + (f(q, 2) + f(q, 3));
@@ -80,8 +78,8 @@ constexpr int kGradientTurns = kFours > 1 ? 1 : 2;
 
 /// Norms of rows, in their places.
 template <class Rows, int M>
-__device__ __forceinline__ void norm_rows(const ResidualNorm<float>& op, const Rows& rows,
-                                          typename Rows::Row (&s)[M], float (&mean)[M], float (&inverse)[M]) {
+CT_DEVICE void norm_rows(const ResidualNorm<float>& op, const Rows& rows, typename Rows::Row (&s)[M],
+                         float (&mean)[M], float (&inverse)[M]) {
   const bool layer = op.norm == RowNorm::layer;
   const float share = 1 / static_cast<float>(rows.D);
   CT_FOR(m, M) mean[m] = layer ? share * rows.sum([&](int q, int e) { return s[m][q].v[e]; }) : 0;
@@ -140,9 +138,8 @@ struct GainsOfRows {
   typename Rows::Row gain, bias = {}, d_gain = {}, d_bias = {};
   /// d_y of normed rows to d_s.
   template <int M>
-  __device__ __forceinline__ void backward(const Rows& rows, bool layer,
-                                           const typename Rows::Row (&normed)[M], const float (&inverse)[M],
-                                           typename Rows::Row (&d)[M]) {
+  CT_DEVICE void backward(const Rows& rows, bool layer, const typename Rows::Row (&normed)[M],
+                          const float (&inverse)[M], typename Rows::Row (&d)[M]) {
     float shift[M], along[M];
     CT_FOR(m, M) {
       shift[m] = along[m] = 0;
@@ -168,7 +165,7 @@ struct GainsOfRows {
 
 /// What the warps' rows give gain and bias, added up, to the piece's part of them.
 template <int kLanes, int kFours, class Gains, class Sums>
-__device__ __forceinline__ void add_up_gains(Gains& gains, Sums& sums, float* part, int D) {
+CT_DEVICE void add_up_gains(Gains& gains, Sums& sums, float* part, int D) {
   const int warp = threadIdx.x / 32;
   const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
   CT_FOR(q, kFours) {
@@ -248,8 +245,7 @@ __global__ void __launch_bounds__(kFoursThreads)
 }
 
 /// Calls f with how many lanes a row of D floats has, fours a lane, and whether a gate stands behind the norm.
-template <class F>
-void with_fours(const ResidualNorm<float>& op, F&& f) {
+void with_fours(const ResidualNorm<float>& op, auto&& f) {
   const int D = op.D();
   const auto sized = [&]<bool kGated>() {
     if (D <= 64) return f.template operator()<16, 1, kGated>();

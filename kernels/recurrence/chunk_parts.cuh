@@ -13,14 +13,14 @@ constexpr int kChunk = sizeof(Real) == 4 ? 16 : 8;
 // Barriers between some warps of a block: number kFirst + i, i < N (barrier 0 is __syncthreads). Numbers that
 // the compiler knows, since a kernel without them gets all 16 barriers, which limits blocks a multiprocessor.
 template <int kFirst, int N = 1>
-__device__ __forceinline__ void barrier_wait(int threads, int i = 0) {
+CT_DEVICE void barrier_wait(int threads, int i = 0) {
   if (N == 1 || i == 0)
     asm volatile("bar.sync %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
   else if constexpr (N > 1)
     barrier_wait<kFirst + 1, N - 1>(threads, i - 1);
 }
 template <int kFirst, int N = 1>
-__device__ __forceinline__ void barrier_arrive(int threads, int i = 0) {
+CT_DEVICE void barrier_arrive(int threads, int i = 0) {
   if (N == 1 || i == 0)
     asm volatile("bar.arrive %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
   else if constexpr (N > 1)
@@ -43,7 +43,7 @@ struct ChunkBarriers {
 
 /// Four aligned numbers from global to shared memory in the background; 0 unless `valid`.
 template <class Real>
-__device__ __forceinline__ void copy4_async(Real* shared, const Real* global, bool valid) {
+CT_DEVICE void copy4_async(Real* shared, const Real* global, bool valid) {
   const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   CT_UNROLL(int i = 0; i < static_cast<int>(4 * sizeof(Real)); i += 16) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to + i),
@@ -54,14 +54,14 @@ __device__ __forceinline__ void copy4_async(Real* shared, const Real* global, bo
 
 /// Reads four aligned numbers; 0 unless `valid`.
 template <class Real>
-__device__ __forceinline__ void take4(const Real* p, bool valid, Real (&v)[4]) {
+CT_DEVICE void take4(const Real* p, bool valid, Real (&v)[4]) {
   Four<Real> four = {};
   if (valid) four = *reinterpret_cast<const Four<Real>*>(p);
   CT_FOR(i, 4) v[i] = four.v[i];
 }
 
 template <class Real>
-__device__ __forceinline__ void put4(Real* p, bool valid, const Real (&v)[4]) {
+CT_DEVICE void put4(Real* p, bool valid, const Real (&v)[4]) {
   Four<Real> four;
   CT_FOR(i, 4) four.v[i] = v[i];
   if (valid) *reinterpret_cast<Four<Real>*>(p) = four;

@@ -121,7 +121,7 @@ __device__ void give(Write mode, Real* target, int K, const Real (&x)[T::E]) {
 
 /// Zeros for what the first query does not see, or no erase uses.
 template <int kThreads, class Real>
-__device__ __forceinline__ void clear_unseen(const ReadWeightsFields<Real>& s, int q, int writes) {
+CT_DEVICE void clear_unseen(const ReadWeightsFields<Real>& s, int q, int writes) {
   const auto clear = [&](const HeadField<Real>& f, int from) {
     if (q > 0 || f.write != Write::overwrite) return;
     for (int n = from; n < f.N; ++n)
@@ -142,8 +142,8 @@ struct WriteBack {
 };
 /// Gradients of write m's gains, by one thread; `faded`: sum of rho times the state.
 template <class Real>
-__device__ __forceinline__ void give_scalars(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of,
-                                             int m, Real along, Real faded) {
+CT_DEVICE void give_scalars(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of, int m, Real along,
+                            Real faded) {
   const Real d_w = of.c * of.gradient, d_e = -of.read * of.of_eta;
   if (s.w.gradient) put(of.of(s.w), s.w.gradient(m), s.erases && s.e_is_w ? d_w + d_e : d_w);
   if (of.scalar && s.g.gradient) {
@@ -154,9 +154,8 @@ __device__ __forceinline__ void give_scalars(const ReadWeightsFields<Real>& s, c
 }
 /// Gradients of write m's vectors, in the order of fields(): one variable may stand in several.
 template <class T, bool kOwn, class Real, class Step, int E>
-__device__ __forceinline__ void give_vectors(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of,
-                                             int m, int K, const Step& step, const Real (&rho)[E],
-                                             const Real (&state)[E]) {
+CT_DEVICE void give_vectors(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of, int m, int K,
+                            const Step& step, const Real (&rho)[E], const Real (&state)[E]) {
   Real d_k[E];
   if constexpr (kOwn) {
     CT_FOR(i, E) d_k[i] = (of.d_c - of.pull) * state[i] - of.erased * rho[i];
@@ -261,22 +260,6 @@ __global__ void __launch_bounds__(32 * W)
   }
 }
 
-/// Calls f(warps, entries a thread) for keys of K numbers; few shapes, the last of them for rare sizes.
-template <class F>
-void with_key_team(int K, F&& f) {
-  using std::integral_constant;
-  if (K <= 32)
-    f(integral_constant<int, 1>(), integral_constant<int, 1>());
-  else if (K <= 128)
-    f(integral_constant<int, 1>(), integral_constant<int, 4>());
-  else if (K <= 1024)
-    f(integral_constant<int, 8>(), integral_constant<int, 4>());
-  else if (K <= 32768)
-    f(integral_constant<int, 32>(), integral_constant<int, 32>());
-  else
-    refuse_shape("read_weights", "K", K, 32768);
-}
-
 /// Calls f(warps, entries a thread, kOwn).
 template <class Real, class F>
 void with_read_team(const ReadWeights<Real>& op, F&& f) {
@@ -286,7 +269,8 @@ void with_read_team(const ReadWeights<Real>& op, F&& f) {
   if (own && op.K() <= kLargestTeam)
     with_team("read_weights", op.K(), [&](auto w, auto e) { f(w, e, std::true_type()); });
   else
-    with_key_team(op.K(), [&](auto w, auto e) { f(w, e, std::false_type()); });
+    with_teams<1, 1, 1, 4, 8, 4, 32, 32>(  // the last for rare sizes
+        "read_weights", "K", op.K(), [&](auto w, auto e) { f(w, e, std::false_type()); });
 }
 
 }  // namespace

@@ -73,8 +73,7 @@ struct ChannelParts {
   }
 
   /// f(channel, first token) of this thread's leaves.
-  template <class F>
-  __device__ __forceinline__ static void leaves(F&& f) {
+  CT_DEVICE static void leaves(auto&& f) {
     CT_ROLLED(int at = threadIdx.x; at < kLeaves * D; at += kThreads) {
       f(at % D, at / D * kLeaf);
       if (kLeaves * D == kThreads) break;
@@ -83,9 +82,8 @@ struct ChannelParts {
 
   /// q, k, x as they are and the decays, of the tokens from `first` on. `meanwhile` fetches what else is on
   /// its way while these are waited for.
-  template <class F>
-  __device__ __forceinline__ void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
-                                       int valid, F&& meanwhile) const {
+  CT_DEVICE void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first, int valid,
+                      auto&& meanwhile) const {
     const int K = walk.K;
     Fetched<Tile, C, D, Tile::kListed> q_in;
     Fetched<Tile> k_in, g_in, x_in;
@@ -105,16 +103,16 @@ struct ChannelParts {
 
   /// Rows of a direct chunk: q and a times e^G, k times e^-G. They take the places of levels.
   template <bool kBackward>
-  __device__ __forceinline__ Type* direct_q() const {
+  CT_DEVICE Type* direct_q() const {
     return kBackward ? across[0] : q_read;
   }
   template <bool kBackward>
-  __device__ __forceinline__ Type* direct_a() const {
+  CT_DEVICE Type* direct_a() const {
     return kBackward ? a_across[0] : a_read;
   }
-  __device__ __forceinline__ Type* direct_k() const { return across[kTop]; }
+  CT_DEVICE Type* direct_k() const { return across[kTop]; }
   /// e^G of the token before `from`.
-  __device__ __forceinline__ float before_leaf(int c, int from) const {
+  CT_DEVICE float before_leaf(int c, int from) const {
     float decay = 1;
     CT_FOR(l, kLeaves - 1) decay *= l < from / kLeaf ? decays[0][l * D + c] : 1;
     return decay;
@@ -122,7 +120,7 @@ struct ChannelParts {
 
   /// By all, from what load() laid down: rows times their decays. Whether the chunk is direct.
   template <bool kBackward>
-  __device__ __forceinline__ bool age(const float* erase) const {
+  CT_DEVICE bool age(const float* erase) const {
     if constexpr (kMayBeDirect) {
       bool mild = true;
       leaves([&](int c, int from) {
@@ -140,7 +138,7 @@ struct ChannelParts {
     return false;
   }
   template <bool kBackward>
-  __device__ __forceinline__ void age_directly(const float* erase) const {
+  CT_DEVICE void age_directly(const float* erase) const {
     leaves([&](int c, int from) {
       float since = before_leaf(c, from), end = since;
       CT_FOR(l, kLeaves) end *= l >= from / kLeaf ? decays[0][l * D + c] : 1;
@@ -160,7 +158,7 @@ struct ChannelParts {
     });
   }
   template <bool kBackward>
-  __device__ __forceinline__ void age_by_leaves(const float* erase) const {
+  CT_DEVICE void age_by_leaves(const float* erase) const {
     leaves([&](int c, int from) {
       const int leaf = from / kLeaf;
       const bool odd = leaf & 1, second = from >= kHalf;
@@ -207,7 +205,7 @@ struct ChannelParts {
   }
 
   /// By all, where x stands in its place until the scores are known: k_left.
-  __device__ __forceinline__ void leave() const {
+  CT_DEVICE void leave() const {
     static_assert(!kTight || kLeaf == kHalf);
     leaves([&](int c, int from) {
       float decay = from == 0 ? decays[kTop][D + c] : 1;
@@ -221,8 +219,7 @@ struct ChannelParts {
 
   /// Scores of pairs, by all warps: those of the reads, and (kBoth, forward) A.
   template <bool kBoth, bool kBackward = false>
-  __device__ __forceinline__ void score(bool direct, Type* scores, float* matrix, int stride,
-                                        const float* erase) const {
+  CT_DEVICE void score(bool direct, Type* scores, float* matrix, int stride, const float* erase) const {
     if (kMayBeDirect && direct) {
       const Matrix keys{direct_k(), kRow};
       typename Tile::Side s;
@@ -285,7 +282,7 @@ struct ChannelParts {
 
   /// Those of pairs in different leaves.
   template <bool kBoth>
-  __device__ __forceinline__ void score_blocks(Type* scores, float* matrix, int stride) const {
+  CT_DEVICE void score_blocks(Type* scores, float* matrix, int stride) const {
     using Side = typename Tile::Side;
     const int row = Side::first_row() / kHalf, column = Side::first_column() / kHalf;
     if (kLevels == 1 && row == column) return;
@@ -313,8 +310,8 @@ struct ChannelParts {
   // the gradient of the leaf's log decays, summed up.
 
   /// outer: what every decay of the leaf passes on, reads behind it and writes before it among others.
-  __device__ __forceinline__ void back_keys(int c, int from, const float (&a)[kLeaf], const float* E,
-                                            float outer, float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
+  CT_DEVICE void back_keys(int c, int from, const float (&a)[kLeaf], const float* E, float outer,
+                           float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
     float until = 1;
     CT_UNROLL(int i = kLeaf - 1; i >= 0; --i) {
       d_k[i] = E[(from + i) * D + c] * until;
@@ -329,8 +326,7 @@ struct ChannelParts {
   /// The gradients of the scores before their decays, as products want them: 0 within a leaf. Those stand
   /// apart, turned, as back_rows() wants them, where rows that do not see their own decay (late_) stand one
   /// earlier, the first of them last.
-  __device__ __forceinline__ static void put_pair(Type* pairs, Type* leaf, int i, int j, bool seen,
-                                                  bool late_, float x) {
+  CT_DEVICE static void put_pair(Type* pairs, Type* leaf, int i, int j, bool seen, bool late_, float x) {
     const bool within = i / kLeaf == j / kLeaf;
     Op::put1(pairs + i * kSide + j, seen && !within ? x : 0);
     if (within) Op::put1(leaf + j * kLeaf + (i + kLeaf - late_) % kLeaf, seen ? x : 0);
@@ -339,10 +335,8 @@ struct ChannelParts {
   /// Of rows x (q or a), whose pairs' gradients add to that of the keys too. A row that does not see its own
   /// decay (late_) is like one a token earlier that does; the leaf's first one then sees no decay at all.
   /// x becomes what it is times the decay since the chunk's start.
-  template <class X>
-  __device__ __forceinline__ void back_rows(int c, int from, const float (&a)[kLeaf], X&& x_at, float* E,
-                                            const Type* leaf, bool late_, Type* read, float (&d_k)[kLeaf],
-                                            float (&d_g)[kLeaf]) const {
+  CT_DEVICE void back_rows(int c, int from, const float (&a)[kLeaf], auto&& x_at, float* E, const Type* leaf,
+                           bool late_, Type* read, float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
     const int to = from + late_;
     float since = 1, x[kLeaf], d_x[kLeaf], h = 0, start = 1;
     CT_ROLLED(int l = 0; l < from / kLeaf; ++l) start *= decays[0][l * D + c];
@@ -374,7 +368,7 @@ struct ChannelParts {
 
   /// N neighbours, whose alignment is that of all of them (at most of 16 bytes).
   template <class T, int N>
-  __device__ __forceinline__ static void load_row(const T* from, float (&x)[N]) {
+  CT_DEVICE static void load_row(const T* from, float (&x)[N]) {
     constexpr int kBytes = N * static_cast<int>(sizeof(T)), kWords = kBytes >= 16  ? 4
                                                                      : kBytes >= 4 ? kBytes / 4
                                                                                    : 1;

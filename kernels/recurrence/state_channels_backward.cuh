@@ -58,7 +58,7 @@ struct ChannelBackwardMemory {
 
 /// Four neighbours to memory, as far as there are columns.
 template <bool kWhole>
-__device__ __forceinline__ void put4(Write mode, float* to, float4 x, int columns) {
+CT_DEVICE void put4(Write mode, float* to, float4 x, int columns) {
   if constexpr (kWhole) {
     float4* const p = reinterpret_cast<float4*>(to);
     if (mode == Write::add) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void put4(Write mode, float* to, float4 x, int column
 }
 
 /// The same of four numbers in bf16.
-__device__ __forceinline__ void put4_narrow(Write mode, uint2* to, float4 x) {
+CT_DEVICE void put4_narrow(Write mode, uint2* to, float4 x) {
   if (mode == Write::add) {
     const Four<float> old = four_of(*to);
     x.x += old.v[0], x.y += old.v[1], x.z += old.v[2], x.w += old.v[3];
@@ -97,11 +97,11 @@ struct ChannelBackward {
   const Memory& memory;
   const Parts& parts;
 
-  __device__ __forceinline__ static Matrix rows_of(const Type* at) { return {at, kRow}; }
-  __device__ __forceinline__ static Matrix pairs_of(const Type* at) { return {at, kSide}; }
+  CT_DEVICE static Matrix rows_of(const Type* at) { return {at, kRow}; }
+  CT_DEVICE static Matrix pairs_of(const Type* at) { return {at, kSide}; }
 
   /// All threads load what memory has of a chunk.
-  __device__ __forceinline__ void load(int chunk, int first, int valid, State& d_state) const {
+  CT_DEVICE void load(int chunk, int first, int valid, State& d_state) const {
     using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
     const int V = walk.V;
     Fetched<Tile, C, D, Tile::kListed> d_o_in;
@@ -124,7 +124,7 @@ struct ChannelBackward {
   }
 
   /// Asks early for what the chunk before needs.
-  __device__ __forceinline__ void prefetch(int chunk, int first, int step) const {
+  CT_DEVICE void prefetch(int chunk, int first, int step) const {
     if (chunk == 0) return;
     const int before = first - step, V = walk.V;
     if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
@@ -138,7 +138,7 @@ struct ChannelBackward {
   }
 
   /// dU and dR; the latter (its negative where something is solved) stays in `rest`. Gradients of values.
-  __device__ __forceinline__ void of_written(bool direct, int first, int valid) const {
+  CT_DEVICE void of_written(bool direct, int first, int valid) const {
     const int V = walk.V;
     Rows given, d_u;  // v; dU, or dR where nothing is solved
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
@@ -165,7 +165,7 @@ struct ChannelBackward {
   }
 
   /// P and N, in the places of scores and inverses.
-  __device__ __forceinline__ void of_pairs(bool direct) const {
+  CT_DEVICE void of_pairs(bool direct) const {
     const auto lay_down = [&](const Type* d_rows, bool inclusive, bool late, Type* pairs, Type* leaf) {
       typename Tile::Side p;
       p.template add<false, false, D>(rows_of(d_rows), rows_of(memory.written));
@@ -182,7 +182,7 @@ struct ChannelBackward {
   }
 
   /// Sums over values of S . D; D as the state before the chunk has it.
-  __device__ __forceinline__ void through_state(int chunk, State& d_state) const {
+  CT_DEVICE void through_state(int chunk, State& d_state) const {
     const int K = walk.K, V = walk.V;
     const auto kept = walk.state(op.states.value, walk.chunks, chunk);
     d_state.column_sums(memory.through, D, [&](int v, int c, float a, float b, float(&sums)[2]) {
@@ -200,7 +200,7 @@ struct ChannelBackward {
 
   /// Gradients of rows by the state at the chunk's ends, then by pairs in different leaves; they stand at the
   /// borders of leaves. Begins with the states where gradients of rows will stand.
-  __device__ __forceinline__ void of_rows(bool direct, int chunk, int first, int valid) const {
+  CT_DEVICE void of_rows(bool direct, int chunk, int first, int valid) const {
     Rows d_q, d_a, d_k;
     const auto by_state = [&](Rows& rows, const Type* a) {
       add_state<Memory::kStateStaged>(op, walk, chunk, rows, rows_of(a), memory.state);
@@ -231,7 +231,7 @@ struct ChannelBackward {
 
   /// Of a direct chunk, gradients of its rows as they are in products, by the pairs too; what writes by themselves say of the
   /// decays after them.
-  __device__ __forceinline__ void by_pairs(Rows& d_q, Rows& d_a, Rows& d_k) const {
+  CT_DEVICE void by_pairs(Rows& d_q, Rows& d_a, Rows& d_k) const {
     const Type* const k_at = parts.direct_k();
     d_k.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
     d_k.column_sums(memory.writes[0], D, [&](int i, int c, float a, float b, float(&two)[2]) {
@@ -247,7 +247,7 @@ struct ChannelBackward {
 
   /// Of a direct chunk, by all: gradients of rows and of the decays, in the places of by_channels(). A pair of rows on one side
   /// of a decay stands in the gradient of either row, which are of the same rounded factors: they cancel.
-  __device__ __forceinline__ void by_channels_directly() const {
+  CT_DEVICE void by_channels_directly() const {
     float* const leaf_sums = memory.reads[0];  // [kLeaves][D]: those of both levels lie side by side
     static_assert(Parts::kLevels * Memory::kDown == Parts::kLeaves);
     const Type *const q_at = parts.template direct_q<true>(), *const a_at = parts.template direct_a<true>(),
@@ -290,7 +290,7 @@ struct ChannelBackward {
   /// Gradients of rows from the borders of a level's pairs of blocks to those of its blocks, and by the pairs
   /// across; what the rows so far say of the decays in between.
   template <int kLevel>
-  __device__ __forceinline__ void across(Rows& d_q, Rows& d_a, Rows& d_k) const {
+  CT_DEVICE void across(Rows& d_q, Rows& d_a, Rows& d_k) const {
     constexpr int kBlock = kLeaf << kLevel;
     static_assert(Rows::kRows == kHalf, "a warp's rows are those of a half");
     Type *const with = parts.across[kLevel], *const a_with = parts.a_across[kLevel];
@@ -341,7 +341,7 @@ struct ChannelBackward {
 
   /// All threads make gradients of rows, in the places of those at borders, and of the decays, in that of the decays.
   /// Reads times their decays take the places of keys.
-  __device__ __forceinline__ void by_channels() const {
+  CT_DEVICE void by_channels() const {
     Parts::leaves([&](int c, int from) {
       float a[kLeaf], d_k[kLeaf], d_g[kLeaf], outer = 0;
       CT_FOR(i, kLeaf) a[i] = parts.alpha[(from + i) * D + c];
@@ -373,7 +373,7 @@ struct ChannelBackward {
   }
 
   /// All threads write gradients to memory.
-  __device__ __forceinline__ void put_rows(int first, int valid) const {
+  CT_DEVICE void put_rows(int first, int valid) const {
     const int K = walk.K, line = walk.line, from = walk.first_key;
     const auto d_queries = walk.of_queries(op.q.gradient, first, valid, line, from);
     const auto d_keys = walk.of_writes(op.k.gradient, first, valid, line, from);
@@ -415,8 +415,8 @@ struct ChannelBackward {
 };
 
 template <class Tile>
-__device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                                      const ChannelBackwardMemory<Tile>& memory) {
+CT_DEVICE void channel_backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                     const ChannelBackwardMemory<Tile>& memory) {
   const ChannelBackward<Tile> back{walk, op, memory, memory.parts};
   typename Tile::State d_state;
   if (op.end.gradient && walk.pass == 0)

@@ -37,8 +37,8 @@ struct ChannelForwardMemory {
 
 /// One warp makes w and e of a chunk of 32 tokens; 0 beyond its end.
 template <class Tile>
-__device__ __forceinline__ void fill_gains(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
-                                           int valid, float* write, float* erase) {
+CT_DEVICE void fill_gains(const StateWalk<Tile>& walk, const StateRead<float>& op, int first, int valid,
+                          float* write, float* erase) {
   const int i = threadIdx.x % 32;
   write[i] = walk.write_gain(op, first, valid, i);
   erase[i] = walk.erase_gain(op, first, valid, i);
@@ -51,8 +51,8 @@ constexpr int kChannelBlocks = Tile::D == 32                                    
                                                                                    : 1;
 
 template <class Tile>
-__device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                                     const ChannelForwardMemory<Tile>& memory) {
+CT_DEVICE void channel_forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                    const ChannelForwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   using Memory = ChannelForwardMemory<Tile>;

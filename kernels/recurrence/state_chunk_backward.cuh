@@ -64,8 +64,7 @@ using Guarded = Fetched<Tile, kRows, kColumns, true>;
 
 /// Adds what pairs on either side of a decay give it, by one warp: a lane the decays of kEach tokens from lane kEach on.
 template <class Tile, int kEach>
-__device__ __forceinline__ void add_crossing(const BackwardMemory<Tile>& memory, int kind, int late,
-                                             float (&pairs)[kEach]) {
+CT_DEVICE void add_crossing(const BackwardMemory<Tile>& memory, int kind, int late, float (&pairs)[kEach]) {
   constexpr int C = Tile::C, kDown = Tile::Side::kDown, kAcross = Tile::Side::kAcross;
   const int lane = threadIdx.x % 32, first = lane * kEach;
   CT_FOR2(d, kDown, n, kEach) pairs[n] += memory.of_pairs[(kind * kDown + d) * C + first + n];
@@ -91,9 +90,8 @@ __device__ __forceinline__ void add_crossing(const BackwardMemory<Tile>& memory,
 
 /// One warp makes the gradient of a chunk's log decays from the sums of the chunk's rows.
 template <class Tile>
-__device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& memory,
-                                                   const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                                   int first, int valid) {
+CT_DEVICE void put_decay_gradient(const BackwardMemory<Tile>& memory, const StateRead<float>& op,
+                                  const StateWalk<Tile>& walk, int first, int valid) {
   using Rows = typename Tile::Rows;
   constexpr int C = Tile::C, kEach = C / 32;
   const ChunkGates<C>& gates = *memory.gates;
@@ -163,7 +161,7 @@ struct ChunkBackward {
       d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
 
   /// A row's product with a row of operands.
-  __device__ __forceinline__ static auto with(const typename Tile::Type* rows) {
+  CT_DEVICE static auto with(const typename Tile::Type* rows) {
     return [rows](int i, int c, float a, float b) {
       const float2 x = two_operands<Tile>(rows + i * kRow + c);
       return a * x.x + b * x.y;
@@ -172,7 +170,7 @@ struct ChunkBackward {
 
   /// Brings rows and gates of a chunk, and asks for the gates of the next. While they come, one warp has the gradient of the
   /// decays of the chunk before: its sums stand until solve().
-  __device__ __forceinline__ void load(int chunk, int first, int valid, typename Walk::Gains& gains) const {
+  CT_DEVICE void load(int chunk, int first, int valid, typename Walk::Gains& gains) const {
     Guarded<Tile> q_in, k_in, d_o_in;
     std::conditional_t<kShortRows, Eights<Tile, C, D>, Guarded<Tile>> written_in;
     q_in.fetch(walk.queries(op, first, valid), K);
@@ -223,7 +221,7 @@ struct ChunkBackward {
     }
   }
   /// Asks for the rows of the chunk that comes next.
-  __device__ __forceinline__ void prefetch(int before, int chunk) const {
+  CT_DEVICE void prefetch(int before, int chunk) const {
     if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
     prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
     prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
@@ -243,7 +241,7 @@ struct ChunkBackward {
     }
   }
   /// Scores; d_u becomes dU, or dR where something is solved, whose rows lie in d_rest then; dv.
-  __device__ __forceinline__ void solve(int first, int valid, Rows& d_u) const {
+  CT_DEVICE void solve(int first, int valid, Rows& d_u) const {
     Rows given;  // v
     const auto values = walk.of_writes(op.v.value, first, valid, V);
     given.template ask<Tile::kWhole>(values, V);
@@ -276,7 +274,7 @@ struct ChunkBackward {
     __syncthreads();
   }
   /// P and N, and what pairs add to the decays. Ends with a barrier.
-  __device__ __forceinline__ void pair(Rows& d_u) const {
+  CT_DEVICE void pair(Rows& d_u) const {
     {
       Side p;
       p.template add<false, false, D>(d_o, written);
@@ -313,7 +311,7 @@ struct ChunkBackward {
     }
     __syncthreads();
   }
-  __device__ __forceinline__ void put_queries(int chunk, int first, int valid) const {
+  CT_DEVICE void put_queries(int chunk, int first, int valid) const {
     Rows d_q;
     add_state<Memory::kStateStaged>(op, walk, chunk, d_q, d_o, memory.state);
     if (walk.gated()) {
@@ -327,7 +325,7 @@ struct ChunkBackward {
     }
   }
   /// dk, and what an erase reads and writes along.
-  __device__ __forceinline__ void put_keys(int chunk, int first, int valid) const {
+  CT_DEVICE void put_keys(int chunk, int first, int valid) const {
     Rows d_k, d_a;  // d_a: -da
     d_k.template add<false, true, D>(written, d_state_at);
     if (walk.gated()) {
@@ -366,7 +364,7 @@ struct ChunkBackward {
     }
   }
   /// S . D of a warp's part to memory.parts; D fades over the chunk.
-  __device__ __forceinline__ void pass_through(int chunk, State& d_state) const {
+  CT_DEVICE void pass_through(int chunk, State& d_state) const {
     const auto before = walk.state(op.states.value, walk.chunks, chunk);
     if (walk.gated()) {
       float sum = 0;
@@ -386,7 +384,7 @@ struct ChunkBackward {
     }
   }
   /// What D' sums over the tokens: dO e^G takes the place of dO, and -e e^G X that of X where it is no other's.
-  __device__ __forceinline__ void age() const {
+  CT_DEVICE void age() const {
     const auto scale = [&](typename Tile::Type* rows, auto&& factor) {
       for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
         const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
@@ -401,7 +399,7 @@ struct ChunkBackward {
       scale(memory.x, [&](int row) { return -gates.erase[row] * (walk.gated() ? gates.look[row] : 1.0f); });
     if (walk.gated() || own) __syncthreads();
   }
-  __device__ __forceinline__ void put_gates(int chunk, int first, int valid) const {
+  CT_DEVICE void put_gates(int chunk, int first, int valid) const {
     if (threadIdx.x < 32) {
       if (chunk == 0 && walk.gated() && op.log_decay.wanted())  // of the others load() does it
         put_decay_gradient<Tile>(memory, op, walk, first, valid);
@@ -413,8 +411,8 @@ struct ChunkBackward {
 };
 
 template <class Tile>
-__device__ __forceinline__ void backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                              const BackwardMemory<Tile>& memory) {
+CT_DEVICE void backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                             const BackwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   const ChunkBackward<Tile> at{op, walk, memory};
   typename Tile::State d_state;

@@ -48,7 +48,7 @@ struct StateTile {
 
 /// Two operands side by side, the first at an even place: of two bytes each by one load.
 template <class Tile>
-__device__ __forceinline__ float2 two_operands(const typename Tile::Type* at) {
+CT_DEVICE float2 two_operands(const typename Tile::Type* at) {
   if constexpr (sizeof(*at) == 2)
     return two_of(*reinterpret_cast<const unsigned*>(at));
   else
@@ -79,7 +79,7 @@ struct ChunkGates {
 
   /// e^{G_i - G_j} of a read (1) or an erase (2) and a key. kQuick: for operands in bf16.
   template <bool kQuick>
-  __device__ __forceinline__ float between(int row_kind, int i, int j) const {
+  CT_DEVICE float between(int row_kind, int i, int j) const {
     const float x = high[row_kind][i] - high[0][j];
     if constexpr (kQuick) return quick_exp(x);
     return expf(x + (low[row_kind][i] - low[0][j]));
@@ -89,8 +89,8 @@ struct ChunkGates {
 /// Pairs of tokens faded by the gates between, where there are gates, and 0 where column > row, or (strict) >= row. Without a
 /// branch a pair: pairs do not wait for each other's exponentials. Above the diagonal those may overflow.
 template <class Tile>
-__device__ __forceinline__ void fade(typename Tile::Side& pairs, const ChunkGates<Tile::C>& gates, bool gated,
-                                     int row_kind, bool strict) {
+CT_DEVICE void fade(typename Tile::Side& pairs, const ChunkGates<Tile::C>& gates, bool gated, int row_kind,
+                    bool strict) {
   constexpr bool kQuick = Tile::kFormat == Precision::bf16;
   if (gated) {
     pairs.pairs([&](int i, int j, float& a, float& b) {
@@ -106,7 +106,7 @@ __device__ __forceinline__ void fade(typename Tile::Side& pairs, const ChunkGate
 
 /// p, `bytes` further for each of `rows`: one instruction, unlike a distance of 64 bits.
 template <class T>
-__device__ __forceinline__ T* ahead(T* p, int rows, int bytes) {
+CT_DEVICE T* ahead(T* p, int rows, int bytes) {
   using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
   return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + static_cast<std::int64_t>(rows) * bytes);
 }
@@ -119,11 +119,11 @@ struct PlainRows {
   int bytes;
   int valid;
   bool narrow = false;  ///< in bf16, though T is float: of a whole tile
-  __device__ __forceinline__ bool has(int row) const { return row < valid; }
-  __device__ __forceinline__ T* start(int row) const { return ahead(at, row, bytes); }
-  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
+  CT_DEVICE bool has(int row) const { return row < valid; }
+  CT_DEVICE T* start(int row) const { return ahead(at, row, bytes); }
+  CT_DEVICE T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
   /// Some row, this one if it is there.
-  __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
+  CT_DEVICE T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
 };
 
 /// True if rows of this type may be in bf16: those of whole tiles whose products are, if they say so.
@@ -143,18 +143,18 @@ struct Fetched {
   float4 x[kTurns];
   bool narrow = false;  ///< x holds four numbers in bf16 each, in its first two
 
-  __device__ __forceinline__ static int row(int turn) {
+  CT_DEVICE static int row(int turn) {
     return static_cast<int>(threadIdx.x) / kFours + turn * (Tile::kThreads / kFours);
   }
-  __device__ __forceinline__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+  CT_DEVICE static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
   /// Not before they are put: who converts numbers waits for them.
-  __device__ __forceinline__ float4 four(int turn) const {
+  CT_DEVICE float4 four(int turn) const {
     if (!narrow) return x[turn];
     const Four<float> f = four_of(make_uint2(__float_as_uint(x[turn].x), __float_as_uint(x[turn].y)));
     return make_float4(f.v[0], f.v[1], f.v[2], f.v[3]);
   }
   template <class Where>
-  __device__ __forceinline__ void fetch(const Where& rows, int columns) {
+  CT_DEVICE void fetch(const Where& rows, int columns) {
     if constexpr (kMayBeNarrow<Tile, Where>) {
       narrow = rows.narrow;
       if (narrow) {
@@ -185,8 +185,7 @@ struct Fetched {
     }
   }
   /// f(row, column, x) of each number.
-  template <class F>
-  __device__ __forceinline__ void each(F&& f) const {
+  CT_DEVICE void each(auto&& f) const {
     CT_FOR(turn, kTurns) {
       const float4 given = four(turn);
       const float v[4] = {given.x, given.y, given.z, given.w};
@@ -194,12 +193,12 @@ struct Fetched {
     }
   }
   template <class As = typename Tile::Op>
-  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line = Tile::kRow) const {
+  CT_DEVICE void put(typename Tile::Type* to, int valid, int line = Tile::kRow) const {
     put<As>(to, valid, line, [](int) { return 1.0f; });
   }
   /// Times gain(row).
   template <class As = typename Tile::Op, class Gain>
-  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line, Gain&& gain) const {
+  CT_DEVICE void put(typename Tile::Type* to, int valid, int line, Gain&& gain) const {
     CT_FOR(turn, kTurns) {
       const bool there = row(turn) < valid;
       const float f = there ? gain(row(turn)) : 1;
@@ -217,26 +216,23 @@ template <class Tile, int kRows, int kColumns>
 struct Eights {
   static constexpr int kFirst = kColumns / 8, kTurns = (kRows * kFirst + Tile::kThreads - 1) / Tile::kThreads;
   uint4 x[kTurns];
-  template <class F>
-  __device__ __forceinline__ static void each(F&& f) {
+  CT_DEVICE static void each(auto&& f) {
     CT_FOR(turn, kTurns) {
       const int i = static_cast<int>(threadIdx.x) + turn * Tile::kThreads;
       if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
     }
   }
-  template <class Where>
-  __device__ __forceinline__ void fetch(const Where& rows) {
+  CT_DEVICE void fetch(const auto& rows) {
     each([&](int turn, int row, int c) {
       x[turn] = make_uint4(0, 0, 0, 0);
       if (rows.has(row)) x[turn] = __ldcs(reinterpret_cast<const uint4*>(rows.start(row) + c));
     });
   }
-  __device__ __forceinline__ void put(std::uint16_t* to, int line) const {
+  CT_DEVICE void put(std::uint16_t* to, int line) const {
     each([&](int turn, int row, int c) { *reinterpret_cast<uint4*>(to + row * line + c) = x[turn]; });
   }
   /// Copies from shared to global memory.
-  template <class Where>
-  __device__ __forceinline__ static void keep(const std::uint16_t* from, int line, const Where& rows) {
+  CT_DEVICE static void keep(const std::uint16_t* from, int line, const auto& rows) {
     each([&](int, int row, int c) {
       const uint4 eight = *reinterpret_cast<const uint4*>(from + row * line + c);
       if (rows.has(row)) __stcs(reinterpret_cast<uint4*>(rows.start(row) + c), eight);
@@ -247,7 +243,7 @@ struct Eights {
 /// Asks for rows that will be read soon, a row a thread: finding where lines are costs more than asking for
 /// them. Of several tensors, the rows of number `turn` are other warps' than those of its neighbours.
 template <class Tile, int kBytes = 4 * Tile::D, class Where>
-__device__ __forceinline__ void prefetch_rows(int turn, const Where& rows, int count) {
+CT_DEVICE void prefetch_rows(int turn, const Where& rows, int count) {
   static_assert(Tile::kThreads >= Tile::D && Tile::kThreads >= Tile::C);
   if constexpr (Tile::kWhole) {
     const int row = (static_cast<int>(threadIdx.x) + 64 * turn) % Tile::kThreads;
@@ -271,7 +267,7 @@ struct ChunkInverse {
   float* scratch;  ///< [kScratch]
 
   /// Warps 0 .. C / 32 - 1: the blocks on the diagonal, two a warp, a column a lane.
-  __device__ __forceinline__ void diagonal() const {
+  CT_DEVICE void diagonal() const {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (warp >= C / 32) return;
     float* block = at + (2 * warp + lane / 16) * 16 * (kStride + 1);
@@ -288,8 +284,8 @@ struct ChunkInverse {
 
   /// 16 x 8 sums of A B, K deep, by one warp.
   template <int K>
-  __device__ __forceinline__ static void product(float (&sums)[4], const float* a, int stride_a,
-                                                 const float* b, int stride_b) {
+  CT_DEVICE static void product(float (&sums)[4], const float* a, int stride_a, const float* b,
+                                int stride_b) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     CT_UNROLL(int k = 0; k < K; k += 8) {
       unsigned x[4], x_low[4], y[2], y_low[2];
@@ -304,7 +300,7 @@ struct ChunkInverse {
   }
 
   template <int S>
-  __device__ __forceinline__ void merge() const {
+  CT_DEVICE void merge() const {
     constexpr int kPairs = C / (2 * S), kDown = S / 16, kAcross = S / 8, kLine = S + 4;
     constexpr int kTasks = kPairs * kDown * kAcross;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -331,7 +327,7 @@ struct ChunkInverse {
   }
 
   /// After a barrier that follows diagonal(). Ends with one.
-  __device__ __forceinline__ void merge_all() const {
+  CT_DEVICE void merge_all() const {
     merge<16>();
     if constexpr (C == 64) merge<32>();
   }

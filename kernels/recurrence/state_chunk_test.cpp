@@ -218,8 +218,7 @@ StateRead<float> shaped_op(const Choice& c, bool in_bf16) {
 }
 
 /// Sizes, gates and erases of which kernels take tokens in bf16 where they fit shared memory.
-template <class F>
-void for_narrow_choices(const F& f) {
+void for_narrow_choices(const auto& f) {
   for (int size : {32, 64, 128}) {
     for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
       for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {

@@ -12,13 +12,13 @@ namespace {
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
 /// The exponent of the smallest power of two that is at least n, in [least, most]: threads divide by shifts.
-__device__ __forceinline__ int bits_above(int n, int least, int most) {
+CT_DEVICE int bits_above(int n, int least, int most) {
   const int bits = n <= 1 ? 0 : 32 - __clz(n - 1);
   return bits < least ? least : bits < most ? bits : most;
 }
 
 template <class Real>
-__device__ __forceinline__ Real added(const law::Four<Real>& x) {
+CT_DEVICE Real added(const law::Four<Real>& x) {
   return (x.x[0] + x.x[1]) + (x.x[2] + x.x[3]);
 }
 
@@ -98,13 +98,11 @@ struct RuleBlock {
     sync();
   }
   /// Runs f by one thread, while nobody else may look.
-  template <class F>
-  __device__ void alone(F&& f) const {
+  __device__ void alone(auto&& f) const {
     if (thread() == 0) f();
     sync();
   }
-  template <class F>
-  __device__ void each(int n, F&& f) const {
+  __device__ void each(int n, auto&& f) const {
     for (int i = thread(); i < n; i += kThreads) f(i);
     sync();
   }
@@ -112,8 +110,7 @@ struct RuleBlock {
   __device__ static void store(Real* y, Real x) { *reinterpret_cast<Four*>(y) = Four{{x, x, x, x}}; }
   // Several fours are worked out before the first is stored: their loads wait together. Other loops are not unrolled, since an
   // interpreter that does not fit the caches of instructions waits for these.
-  template <class F>
-  __device__ void fill(int n, Real* y, F&& f) const {
+  __device__ void fill(int n, Real* y, auto&& f) const {
     if (n < 4 * 32 || n % 4 != 0) {
       CT_ROLLED(int i = thread(); i < n; i += kThreads) y[i] = f(i);
       sync();
@@ -130,8 +127,7 @@ struct RuleBlock {
     sync();
   }
   /// Threads stand side by side along a row: as many as its fours, up to the next power of two.
-  template <class Row>
-  __device__ void cells(int rows, int columns, Real* y, Row&& row) const {
+  __device__ void cells(int rows, int columns, Real* y, auto&& row) const {
     if (columns % 4 != 0) return entries(rows, columns, y, [&](int i, int j) { return row(i)(j); });
     constexpr int kBits = kThreads == 32 ? 5 : kThreads == 128 ? 7 : 8;
     static_assert(1 << kBits == kThreads);
@@ -148,8 +144,7 @@ struct RuleBlock {
     }
     sync();
   }
-  template <class F>
-  __device__ void entries(int rows, int columns, Real* y, F&& f) const {
+  __device__ void entries(int rows, int columns, Real* y, auto&& f) const {
     CT_ROLLED(int j = lane(); j < columns; j += 32)
       CT_ROLLED(int i = warp(); i < rows; i += kWarps) y[i * columns + j] = f(i, j);
     sync();
@@ -183,8 +178,7 @@ struct RuleBlock {
     return (first ? 2 : 0) + (second ? 1 : 0);
   }
   /// Lanes side by side along a row, four numbers each; four rows a lane share exchanges.
-  template <class Term, class Put>
-  __device__ void rows(int rows, int n, Term&& term, Put&& put) const {
+  __device__ void rows(int rows, int n, auto&& term, auto&& put) const {
     const int bits = bits_above(n % 4 == 0 ? n >> 2 : n, 2, 5), wide = 1 << bits, together = 32 >> bits;
     const int at = lane() & (wide - 1);
     CT_ROLLED(int begin = 4 * together * warp(); begin < rows; begin += 4 * together * kWarps) {
@@ -208,8 +202,7 @@ struct RuleBlock {
     sync();
   }
   /// Four columns a thread, and of these every several rows.
-  template <class Term, class Put>
-  __device__ void columns(int columns, int n, Term&& term, Put&& put) const {
+  __device__ void columns(int columns, int n, auto&& term, auto&& put) const {
     if (columns % 4 != 0) {
       CT_ROLLED(int i = thread(); i < columns; i += kThreads) {
         Real total = 0;
@@ -239,8 +232,7 @@ struct RuleBlock {
     }
     sync();
   }
-  template <class Term>
-  __device__ Real sum(int n, Term&& term) const {
+  __device__ Real sum(int n, auto&& term) const {
     Real total = 0;
     if (n < 4 * 32 || n % 4 != 0) {
       CT_ROLLED(int i = thread(); i < n; i += kThreads) total += term(i);

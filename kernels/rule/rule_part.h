@@ -36,8 +36,7 @@ inline const char* end_of(const Shape& shape, unsigned layout) {
   return shape.vector() ? suffix(layout) : "";
 }
 /// f(layout, suffix) for each variable of a value: a vector has one in each of its layouts, others have one.
-template <class F>
-void each_layout(const Shape& shape, unsigned layouts, F&& f) {
+void each_layout(const Shape& shape, unsigned layouts, auto&& f) {
   for (const unsigned layout : {kRow, kColumn})
     if ((shape.vector() ? layouts : kRow) & layout) f(layout, end_of(shape, layout));
 }

@@ -50,8 +50,7 @@ struct RuleRead {
 
   static constexpr const char* kName = "rule_read";
   const char* form_name(Device) const { return kernels ? "compiled" : "recurrent"; }
-  template <class F>
-  void fields(F&& f) {
+  void fields(auto&& f) {
     for (int i = 0; i < kInputs; ++i) f(kInputNames[i], x[i]);
     f("position", position), f("o", o);
     for (int i = 0; i < kStates; ++i) f(kEndNames[i], end[i]);

@@ -9,8 +9,7 @@ namespace {
 /// A team of one. What an operation writes may be what it reads, entry by entry, and nothing else of it: no loop carries
 /// anything.
 struct RuleAlone : law::Alone {
-  template <class F>
-  void each(int n, F&& f) const {
+  void each(int n, auto&& f) const {
 #pragma GCC ivdep
     for (int i = 0; i < n; ++i) f(i);
   }
@@ -38,16 +37,12 @@ struct RuleAlone : law::Alone {
   void number(Real* y, Real x) const {
     *y = x;
   }
-  template <class F>
-  void alone(F&& f) const {
-    f();
-  }
+  void alone(auto&& f) const { f(); }
   template <class Rows>
   Rows* table(Rows* all) const {
     return all;
   }
-  template <class Real, class F>
-  void fill(int n, Real* y, F&& f) const {
+  void fill(int n, auto* y, auto&& f) const {
 #pragma GCC ivdep
     for (int i = 0; i < n; ++i) y[i] = f(i);
   }
@@ -60,8 +55,7 @@ struct RuleAlone : law::Alone {
       for (int j = 0; j < columns; ++j) to[j] = f(j);
     }
   }
-  template <class Real, class F>
-  void entries(int rows, int columns, Real* y, F&& f) const {
+  void entries(int rows, int columns, auto* y, auto&& f) const {
     cells(rows, columns, y, [&](int i) { return [i, &f](int j) { return f(i, j); }; });
   }
   /// The nearest of the positions that is at least `from` (up) or at most; outside of 0 .. T where there is none.
@@ -74,8 +68,7 @@ struct RuleAlone : law::Alone {
     return next;
   }
   /// Works as law::Alone's, four times as wide.
-  template <class Term, class Put>
-  void columns(int columns, int n, Term&& term, Put&& put) const {
+  void columns(int columns, int n, auto&& term, auto&& put) const {
     using Number = decltype(term(0, 0));
     constexpr int kMany = 4 * kWide;
     int i = 0;
@@ -89,8 +82,7 @@ struct RuleAlone : law::Alone {
         columns - i, n, [&](int l, int j) { return term(i + l, j); },
         [&](int l, Number x) { put(i + l, x); });
   }
-  template <class Term>
-  auto sum(int n, Term&& term) const {
+  auto sum(int n, auto&& term) const {
     using Number = decltype(term(0));
     constexpr int kMany = 4 * kWide;
     Number partial[kMany] = {}, tail = 0;

@@ -134,8 +134,7 @@ class LawSource {
     return out;
   }
   /// f(number, input, layouts) for the inputs of a kind that are looked at.
-  template <class F>
-  void each_input(RulePer per, F&& f) const {
+  void each_input(RulePer per, auto&& f) const {
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       const RuleProgram::Input& one = program_.inputs[i];
       if (one.per == per) f(i, one, kept(one.place));
@@ -149,8 +148,7 @@ class LawSource {
     return out;
   }
   /// f(variable) for each variable of a value.
-  template <class F>
-  void each_variable(const std::string& name, Shape shape, unsigned layouts, F&& f) const {
+  void each_variable(const std::string& name, Shape shape, unsigned layouts, auto&& f) const {
     each_layout(shape, layouts, [&](unsigned, const char* end) { f(name + end); });
   }
   std::string one_variable(const std::string& name, Shape shape, unsigned layouts) const {

@@ -7,7 +7,7 @@ namespace crosstalk::device {
 
 /// Sum of x over this lane and those before it.
 template <class Real>
-__device__ __forceinline__ Real warp_scan(Real x) {
+CT_DEVICE Real warp_scan(Real x) {
   CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
     const Real other = __shfl_up_sync(kFullWarp, x, offset);
     if (static_cast<int>(threadIdx.x) % 32 >= offset) x += other;
@@ -18,7 +18,7 @@ __device__ __forceinline__ Real warp_scan(Real x) {
 /// f(.., f(f(x_0, x_1), x_2) ..) of what a block's warps have, the same in every thread. All must call it; a block is of
 /// whole warps.
 template <class Real, class F>
-__device__ __forceinline__ Real over_warps(Real x, const F& f) {
+CT_DEVICE Real over_warps(Real x, const F& f) {
   __shared__ Real warps[32];
   __syncthreads();  // who calls it twice has read the first
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
@@ -30,7 +30,7 @@ __device__ __forceinline__ Real over_warps(Real x, const F& f) {
 
 /// Sum over a block, the same in every thread.
 template <class Real>
-__device__ __forceinline__ Real block_sum(Real x) {
+CT_DEVICE Real block_sum(Real x) {
   return over_warps(warp_sum(x), [](Real a, Real b) { return a + b; });
 }
 

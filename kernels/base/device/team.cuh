@@ -4,8 +4,6 @@
 // are one warp's, whose sums need no barrier. W and E follow from P alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <type_traits>
-
 #include "kernels/base/device/cuda_launch.cuh"
 
 namespace crosstalk::device {
@@ -51,28 +49,16 @@ struct Team {
   }
 };
 
+/// Calls f(warps, entries a thread), both std::integral_constant, of the first of some teams that holds P numbers.
+template <int W, int E, int... others>
+void with_teams(const char* op, const char* dimension, int P, auto&& f) {
+  if (P <= 32 * W * E) return f(std::integral_constant<int, W>(), std::integral_constant<int, E>());
+  if constexpr (sizeof...(others) > 0) return with_teams<others...>(op, dimension, P, f);
+  refuse_shape(op, dimension, P, 32 * W * E);
+}
 constexpr int kLargestTeam = 4096;
-
-/// Calls f(warps, entries a thread), both std::integral_constant, for vectors of P numbers.
-template <class F>
-void with_team(const char* op, int P, F&& f) {
-  using std::integral_constant;
-  if (P <= 32)
-    f(integral_constant<int, 1>(), integral_constant<int, 1>());
-  else if (P <= 64)
-    f(integral_constant<int, 1>(), integral_constant<int, 2>());
-  else if (P <= 128)
-    f(integral_constant<int, 1>(), integral_constant<int, 4>());
-  else if (P <= 256)
-    f(integral_constant<int, 1>(), integral_constant<int, 8>());
-  else if (P <= 512)
-    f(integral_constant<int, 4>(), integral_constant<int, 4>());
-  else if (P <= 1024)
-    f(integral_constant<int, 4>(), integral_constant<int, 8>());
-  else if (P <= kLargestTeam)
-    f(integral_constant<int, 16>(), integral_constant<int, 8>());
-  else
-    refuse_shape(op, "d_dot", P, kLargestTeam);
+void with_team(const char* op, int P, auto&& f) {
+  with_teams<1, 1, 1, 2, 1, 4, 1, 8, 4, 4, 4, 8, 16, 8>(op, "d_dot", P, f);
 }
 
 }  // namespace crosstalk::device

@@ -163,8 +163,7 @@ struct Monomials : RowMap {
     CT_HD Real root(int i, int j) const { return i == 0 ? none : j == 0 ? one : i == j ? square : product; }
     CT_HD static Real entry(const MapRow<Real>& row, int i) { return i == 0 ? Real(1) : row.x[i - 1]; }
 
-    template <class Team>
-    CT_HD void forward(const Team& team, const MapRow<Real>& row, Real* y) const {
+    CT_HD void forward(const auto& team, const MapRow<Real>& row, Real* y) const {
       team.each(0, row.p, [&](int number) {
         int i = static_cast<int>((std::sqrt(8.0f * static_cast<float>(number) + 1.0f) - 1) / 2);
         while (i * (i + 1) / 2 > number) --i;
@@ -173,8 +172,7 @@ struct Monomials : RowMap {
         y[number] = root(i, j) * entry(row, i) * entry(row, j);
       });
     }
-    template <class Team>
-    CT_HD void backward(const Team& team, const MapRow<Real>& row, const Real* d_y,
+    CT_HD void backward(const auto& team, const MapRow<Real>& row, const Real* d_y,
                         RowGradient<Real> d_x) const {
       team.each(0, row.d, [&](int column) {
         const int i = column + 1;
