@@ -21,7 +21,7 @@ struct Phase {
 /// Phi of token n of a sequence and head bh; 0 without a bias.
 CT_DEVICE Phase phase_of(const AttendMix<float>& op, int r, int bh, int n) {
   if (!op.biased() || n < 0 || n >= op.T()) return {};
-  const float* pair = op.phase.value.at(r) + 2 * (static_cast<std::int64_t>(bh) * op.T() + n);
+  const float* pair = op.phase.value.at(r) + 2 * (std::int64_t{bh} * op.T() + n);
   return {pair[0], pair[1]};
 }
 
@@ -45,7 +45,7 @@ CT_DEVICE Query query_of(const AttendMix<float>& op, int r, int bh, int i) {
   const SeenTokens seen = seen_tokens(op, r, bh / op.H(), i);
   q.first = seen.first, q.last = seen.last, q.phase = phase_of(op, r, bh, seen.own);
   if constexpr (kKept) {
-    const std::int64_t row = static_cast<std::int64_t>(bh) * op.Q() + i;
+    const std::int64_t row = std::int64_t{bh} * op.Q() + i;
     q.row = op.row.value.at(r)[row], q.along = op.d_rows.value.at(r)[2 * row];
   }
   return q;
@@ -116,7 +116,7 @@ struct RunningRows {
 /// Keeps L / log 2 of query i, if backward wants it.
 CT_DEVICE void keep_row(const AttendMix<float>& op, int r, int bh, int i, float largest, float total) {
   if (op.row && i < op.Q())
-    op.row.value.at(r)[static_cast<std::int64_t>(bh) * op.Q() + i] =
+    op.row.value.at(r)[std::int64_t{bh} * op.Q() + i] =
         op.normalised && total > 0 ? largest + log2f(total) : 0;
 }
 
@@ -125,7 +125,7 @@ template <int kCount, class Bias>
 CT_DEVICE void weigh_linear(float scale, const Query (&query)[2], int j0, const Bias& bias,
                             float (&s)[kCount][4]) {
   CT_FOR2(n, kCount, e, 4) {
-    const int c = n * 8 + 2 * (static_cast<int>(threadIdx.x) % 4) + e % 2;
+    const int c = n * 8 + 2 * (thread_id() % 4) + e % 2;
     s[n][e] = query[e / 2].sees(j0 + c) ? s[n][e] * scale * power_of_two(bias(e / 2, c)) : 0;
   }
 }

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
   const int bh = static_cast<int>(blockIdx.x) / blocks, r = blockIdx.y;
   // The last queries see most: they begin.
   const int i0 = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kTileRows;
-  const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 * 16;
+  const int lane = threadIdx.x % 32, r0 = warp_id() * 16;
   const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
              v = rows_of<Number>(op, op.v.value, r, bh);
   const Query query[2] = {query_of<false>(op, r, bh, i0 + r0 + lane / 4),
@@ -62,8 +62,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
     if (!__syncthreads_or(query[0].sees_of(j0, j0 + kColumns) || query[1].sees_of(j0, j0 + kColumns)))
       continue;
     load<kColumns>(ks, k, K, vs, v, V, j0, T);
-    if (biased && static_cast<int>(threadIdx.x) < kColumns)
-      phases[threadIdx.x] = phase_of(op, r, bh, j0 + static_cast<int>(threadIdx.x));
+    if (biased && thread_id() < kColumns) phases[threadIdx.x] = phase_of(op, r, bh, j0 + thread_id());
     tiles_filled<Tile>();
     float s[kCount][4];
     scores(xs, r0, ks, 0, s);
@@ -131,7 +130,7 @@ CT_DEVICE void keep_lines(const AttendMix<float>& op, int r, int bh, int row, in
                           const float (&line)[2]) {
   CT_FOR(half, 2) {
     const float sum = row_sum(line[half]);
-    const std::int64_t at = static_cast<std::int64_t>(bh) * rows + row + 8 * half;
+    const std::int64_t at = std::int64_t{bh} * rows + row + 8 * half;
     if (threadIdx.x % 4 != 0 || row + 8 * half >= rows) continue;
     if (kKeys)
       op.d_columns.value.at(r)[at] = sum;

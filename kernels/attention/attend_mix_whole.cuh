@@ -100,7 +100,7 @@ CT_DEVICE void take_queries(const AttendMix<float>& op, int r, int bh, int threa
       if (c > 0) continue;
       SeenBy query = {0, 0, 0, along};
       if (n < Q) {
-        const std::int64_t at = static_cast<std::int64_t>(bh) * Q + n;
+        const std::int64_t at = std::int64_t{bh} * Q + n;
         const SeenTokens tokens = seen_tokens(op, r, bh / op.H(), n);
         query.first = tokens.first, query.last = tokens.last, query.row = op.row.value.at(r)[at];
         op.d_rows.value.at(r)[2 * at] = along;

@@ -17,9 +17,9 @@ struct GainRow {
   const Real *a, *gains;
 
   __device__ explicit GainRow(const LevelGain<Real>& op)
-      : n((static_cast<std::int64_t>(blockIdx.x) * kGainThreads + threadIdx.x) / 32),
+      : n((std::int64_t{blockIdx.x} * kGainThreads + threadIdx.x) / 32),
         r(static_cast<int>(blockIdx.y)),
-        lane(static_cast<int>(threadIdx.x) % 32),
+        lane(lane_id()),
         token(n < op.rows() ? op.token_of_row(r, n) : -1),
         a(op.a.value.at(r) + n * op.T()),
         gains(op.lambda.value.at(r) + (n < op.rows() ? op.gains(n) : 0)) {}

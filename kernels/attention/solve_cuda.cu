@@ -36,7 +36,7 @@ struct Side<Solve<Real>> {
   CT_HD static bool gained(const Solve<Real>&) { return false; }
   CT_HD static int columns(const Solve<Real>& op) { return op.Q(); }
   __device__ static Columns<Real> of(const Solve<Real>& op, const Tensor<Real>& x, int r, int bh) {
-    return {x.at(r) + static_cast<std::int64_t>(bh) * op.Q() * op.T(), 1, op.T()};
+    return {x.at(r) + std::int64_t{bh} * op.Q() * op.T(), 1, op.T()};
   }
   CT_HD static const In<Real>& given(const Solve<Real>& op) { return op.a; }
   CT_HD static const Out<Real>& made(const Solve<Real>& op) { return op.y; }
@@ -51,7 +51,7 @@ struct Side<SolveValues<Real>> {
   CT_HD static int columns(const SolveValues<Real>& op) { return op.V(); }
   __device__ static Columns<Real> of(const SolveValues<Real>& op, const Tensor<Real>& x, int r, int bh) {
     const int H = op.H(), V = op.V();
-    return {HeadRows<Real>(x, r, bh / H, bh % H, op.T(), H, V).first, static_cast<std::int64_t>(H) * V, 1};
+    return {HeadRows<Real>(x, r, bh / H, bh % H, op.T(), H, V).first, std::int64_t{H} * V, 1};
   }
   CT_HD static const In<Real>& given(const SolveValues<Real>& op) { return op.v; }
   CT_HD static const Out<Real>& made(const SolveValues<Real>& op) { return op.u; }
@@ -68,7 +68,7 @@ struct Piece {
 
   /// f(number, i, j) for each
   CT_DEVICE void each(auto&& f) {
-    const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kSlow, fast = thread % 32;
+    const int thread = thread_id(), slow = thread / 32 * kSlow, fast = thread % 32;
     CT_FOR2(m, kSlow, c, kFast) {
       if constexpr (kFirst) f(held[m][c], fast, slow + m);
       if constexpr (!kFirst) f(held[m][c], slow + m, fast + 32 * c);
@@ -87,17 +87,17 @@ struct Tiles {
   CT_DEVICE Real& right(int k, int c) { return numbers[k * (kColumns + 8) + k / 4 + c]; }
   /// Place of a thread's sums [kRows][kWide] in a tile.
   __device__ static int row(int m) {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = warp_id(), lane = lane_id();
     return kTensor ? warp / 4 * 16 + m % 2 * 8 + lane / 4 : warp * kRows + m;
   }
   __device__ static int column(int m, int c) {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = warp_id(), lane = lane_id();
     return kTensor ? warp % 4 * 16 + m / 2 * 8 + 2 * (lane % 4) + c : lane + 32 * c;
   }
   /// sum -= left right
   CT_DEVICE void subtract_product(Real (&sum)[kRows][kWide]) {
     if constexpr (kTensor) {
-      const int t = static_cast<int>(threadIdx.x) % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
+      const int t = thread_id() % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
       float part[kRows / 2][4] = {};
       CT_UNROLL(int k0 = 0; k0 < kTile; k0 += 8) {
         const int k = k0 + t;
@@ -132,7 +132,7 @@ struct Tiles {
   /// right = (1 + left)^-1 right, a thread a column. Four rows are solved, then taken out of all below: numbers of the same row
   /// wait for each other, those of others do not.
   CT_DEVICE void solve() {
-    const int column = static_cast<int>(threadIdx.x);
+    const int column = thread_id();
     if (column >= kColumns) return;
     Real x[kTile];
     CT_FOR(i, kTile) x[i] = right(i, column);
@@ -155,7 +155,7 @@ struct Factor {
   Real entry[kRows], of_row[kRows];
   __device__ int token(int p) const { return kReversed ? T - 1 - p : p; }
   CT_DEVICE void each(auto&& f) {
-    const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kRows, fast = thread % 32;
+    const int thread = thread_id(), slow = thread / 32 * kRows, fast = thread % 32;
     CT_FOR(m, kRows) f(m, kReversed ? fast : slow + m, kReversed ? slow + m : fast);
   }
   /// Entries (p0 + i, q0 + j), 0 on and above the diagonal.
@@ -163,7 +163,7 @@ struct Factor {
     each([&](int m, int i, int j) {
       const int p = p0 + i, q = q0 + j, row = kReversed ? token(q) : p, column = kReversed ? token(p) : q;
       const bool inside = p < T && q < p;
-      entry[m] = inside ? l[static_cast<std::int64_t>(row) * T + column] : Real(0);
+      entry[m] = inside ? l[std::int64_t{row} * T + column] : Real(0);
       of_row[m] = inside && gain ? *gain(row) : Real(1);
     });
   }
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   const Columns<Real> from = of(kBack ? S::made(op).gradient : given.value),
                       to = of(kBack ? op.z.value : S::made(op).value),
                       gradient = wanted ? of(given.gradient) : Columns<Real>{};
-  Factor<Real, kReversed> factor{op.l.value.at(r) + static_cast<std::int64_t>(bh) * T * T,
+  Factor<Real, kReversed> factor{op.l.value.at(r) + std::int64_t{bh} * T * T,
                                  HeadRows<Real>(op.gain.value, r, bh / H, bh % H, T, H, 1), T};
   Piece<Real, S::kOfRows, kColumns> piece;
   const auto load = [&](const Columns<Real>& x, int p0) {
@@ -240,10 +240,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
   const int T = op.T(), H = op.H(), columns = S::columns(op), cuts = (T + kTile - 1) / kTile;
   const int bh = static_cast<int>(blockIdx.x) / cuts, first = static_cast<int>(blockIdx.x) % cuts * kTile;
   const int r = static_cast<int>(blockIdx.y), b = bh / H, h = bh % H;
-  const int row = static_cast<int>(threadIdx.x) / 32 * kRows, lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = warp_id() * kRows, lane = lane_id();
   const Columns<Real> left = S::of(op, S::left(op), r, bh), right = S::of(op, S::right(op), r, bh);
   const HeadRows<Real> gain(op.gain.value, r, b, h, T, H, 1);
-  const std::int64_t square = static_cast<std::int64_t>(bh) * T * T;
+  const std::int64_t square = std::int64_t{bh} * T * T;
   const bool adds = op.l.wanted() && op.l.write == Write::add;
   const Real* l = op.l.value.at(r);
   Real* d_l = op.l.wanted() ? op.l.gradient.at(r) : nullptr;
@@ -272,7 +272,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     Real entry[kRows][kWide], before[kRows][kWide], of_row[kRows];
     each([&](int m, int c, int i, int j) {
       const bool below = i < T && j < i;
-      const std::int64_t at = square + static_cast<std::int64_t>(i) * T + j;
+      const std::int64_t at = square + std::int64_t{i} * T + j;
       entry[m][c] = below && op.gain.wanted() ? l[at] : Real(0);
       before[m][c] = below && adds ? d_l[at] : Real(0);
       if (c == 0) of_row[m] = gain && i < T ? *gain(i) : Real(1);
@@ -280,8 +280,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     each([&](int m, int c, int i, int j) {
       if (j < i) d_gain[m] += entry[m][c] * sum[m][c];
       if (i < T && (j < i || (j < T && !adds)) && op.l.wanted())
-        d_l[square + static_cast<std::int64_t>(i) * T + j] =
-            j < i ? before[m][c] + sum[m][c] * of_row[m] : Real(0);
+        d_l[square + std::int64_t{i} * T + j] = j < i ? before[m][c] + sum[m][c] * of_row[m] : Real(0);
     });
   }
   if (!op.gain.wanted()) return;
@@ -290,7 +289,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
       Real sum = d_gain[m] + d_gain[m + 2];
       sum += __shfl_xor_sync(kFullWarp, sum, 1);
       sum += __shfl_xor_sync(kFullWarp, sum, 2);
-      if (lane % 4 == 0) tiles.left[tiles.row(m)][static_cast<int>(threadIdx.x) / 32 % 4] = sum;
+      if (lane % 4 == 0) tiles.left[tiles.row(m)][warp_id() % 4] = sum;
     }
     __syncthreads();
   }

@@ -30,8 +30,7 @@ struct WalkCut {
 template <class Real, int kTaps, bool kBackward>
 __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
     walk_tokens(const __grid_constant__ ShortConv<Real> op, const WalkCut cut) {
-  const int lane = static_cast<int>(threadIdx.x) % kWalkChannels,
-            warp = static_cast<int>(threadIdx.x) / kWalkChannels;
+  const int lane = thread_id() % kWalkChannels, warp = thread_id() / kWalkChannels;
   const int T = op.T(), C = op.C(), r = static_cast<int>(blockIdx.z);
   const int c = static_cast<int>(blockIdx.y) * kWalkChannels + lane;
   Real own[kTaps] = {}, d_w[kTaps + 1] = {};  // own[i] is for the input i tokens ago
@@ -44,17 +43,16 @@ __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
             last = min(cut.units, first + cut.per_piece);
   for (int unit = first + warp; unit < last && c < C; unit += kWalkWarps) {
     const int begin = unit % cut.chunks * kWalkTokens, end = min(T, begin + kWalkTokens);
-    const std::int64_t at = static_cast<std::int64_t>(unit / cut.chunks) * T * C + c;
+    const std::int64_t at = std::int64_t{unit / cut.chunks} * T * C + c;
     const Real* const x = op.x.value.at(r) + at;
     Real seen[kTaps], d[kTaps] = {};  // x_{t-i}, d_u_{t-i}
-    CT_FOR(i, kTaps) seen[i] = begin > i ? x[static_cast<std::int64_t>(begin - 1 - i) * C] : Real(0);
+    CT_FOR(i, kTaps) seen[i] = begin > i ? x[std::int64_t{begin - 1 - i} * C] : Real(0);
     for (int t0 = begin; t0 < end + (kBackward ? kTaps - 1 : 0); t0 += kAhead) {
       Real next[kAhead], d_y[kAhead];
       CT_FOR(n, kAhead) {
         const bool there = t0 + n < (kBackward ? min(T, end + kTaps - 1) : end);
-        next[n] = there ? x[static_cast<std::int64_t>(t0 + n) * C] : Real(0);
-        if (kBackward)
-          d_y[n] = there ? op.y.gradient.at(r)[at + static_cast<std::int64_t>(t0 + n) * C] : Real(0);
+        next[n] = there ? x[std::int64_t{t0 + n} * C] : Real(0);
+        if (kBackward) d_y[n] = there ? op.y.gradient.at(r)[at + std::int64_t{t0 + n} * C] : Real(0);
       }
       CT_FOR(n, kAhead) {
         const int t = t0 + n;
@@ -64,7 +62,7 @@ __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
         if (!kBackward || op.silu)
           CT_FOR(i, kTaps) u += own[i] * seen[i];
         if constexpr (!kBackward) {
-          if (t < end) op.y.value.at(r)[at + static_cast<std::int64_t>(t) * C] = op.activated(u);
+          if (t < end) op.y.value.at(r)[at + std::int64_t{t} * C] = op.activated(u);
         } else {
           d[0] = op.silu ? d_y[n] * op.slope(u) : d_y[n];
           if (t < end) {
@@ -75,7 +73,7 @@ __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
           if (op.x.wanted() && s >= begin && s < end) {
             Real d_x = 0;
             CT_FOR(i, kTaps) d_x += own[i] * d[kTaps - 1 - i];
-            put(op.x.write, op.x.gradient.at(r) + at + static_cast<std::int64_t>(s) * C, d_x);
+            put(op.x.write, op.x.gradient.at(r) + at + std::int64_t{s} * C, d_x);
           }
         }
       }
@@ -88,7 +86,7 @@ __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
     if (warp > kTaps || c >= C) return;
     Real total = 0;
     CT_FOR(i, kWalkWarps) total += sums[i][warp][lane];
-    op.part.value.at(r)[(static_cast<std::int64_t>(blockIdx.x) * C + c) * (kTaps + 1) + warp] = total;
+    op.part.value.at(r)[(std::int64_t{blockIdx.x} * C + c) * (kTaps + 1) + warp] = total;
   }
 }
 

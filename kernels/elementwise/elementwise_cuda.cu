@@ -16,7 +16,7 @@ constexpr int kColumns = 8;               // of a block: 32 bytes of a row, what
 template <class Real, class F, class Put>
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(std::int64_t n, std::int64_t repeats, const F f, const Put store) {
-  const std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const std::int64_t j = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   if (j >= n) return;
   Real sum = 0;
   for (std::int64_t i = threadIdx.x % 32; i < repeats; i += 32) sum += f(static_cast<int>(blockIdx.y), j, i);
@@ -33,8 +33,7 @@ __global__ void __launch_bounds__(kLongThreads)
   const int r = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.x) % slices;
   Real sum = 0;
 #pragma unroll 4
-  for (std::int64_t i = slice * kLongThreads + static_cast<int>(threadIdx.x); i < repeats;
-       i += slices * kLongThreads)
+  for (std::int64_t i = slice * kLongThreads + thread_id(); i < repeats; i += slices * kLongThreads)
     sum += f(r, j, i);
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
@@ -51,9 +50,9 @@ __global__ void __launch_bounds__(kLongThreads)
     row_sums_kernel(std::int64_t n, std::int64_t rows, int slices, const F f, const Put store) {
   constexpr int kRows = kLongThreads / kColumns;
   __shared__ Real sums[kRows][kColumns];
-  const int x = static_cast<int>(threadIdx.x) % kColumns, y = static_cast<int>(threadIdx.x) / kColumns;
+  const int x = thread_id() % kColumns, y = thread_id() / kColumns;
   const int r = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.x) % slices;
-  const std::int64_t j = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(slices)) * kColumns + x;
+  const std::int64_t j = std::int64_t{blockIdx.x / static_cast<unsigned>(slices)} * kColumns + x;
   Real sum = 0;
   if (j < n) {
 #pragma unroll 4

@@ -85,7 +85,7 @@ template <class Real>
 struct ChainThread {
   const ChainArgs<Real>& a;
   Four<Real>* const slots;
-  const int r, tid = static_cast<int>(threadIdx.x);
+  const int r, tid = thread_id();
 
   __device__ Four<Real>& value(int n) const { return slots[n * static_cast<int>(blockDim.x) + tid]; }
   __device__ Four<Real>& gradient(int n) const { return value(a.inputs + a.steps + n); }
@@ -221,7 +221,7 @@ struct ChainThread {
   /// A block's part of gradients of parameters: a warp a number.
   __device__ void store_parts() const {
     const int lane = tid % 32, warps = static_cast<int>(blockDim.x) / 32;
-    Real* const part = a.pieces.at(r) + static_cast<std::int64_t>(blockIdx.x) * a.piece_size;
+    Real* const part = a.pieces.at(r) + std::int64_t{blockIdx.x} * a.piece_size;
     __syncthreads();
     for (int k = 0; k < a.inputs; ++k) {
       const auto& x = a.x[k];

@@ -26,8 +26,7 @@ CT_DEVICE unsigned lanes_of(int id, int bits) {
 /// Returns how many entries are placed, with the `before` of earlier rows.
 CT_DEVICE int place_rows(std::int32_t* counts, std::int32_t* totals, std::int32_t* start, int rows, int warps,
                          int before) {
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32,
-            threads = 32 * warps;
+  const int thread = thread_id(), warp = thread / 32, lane = thread % 32, threads = 32 * warps;
   for (int row0 = 0; row0 < rows; row0 += threads) {
     const int row = row0 + thread;
     int sum = 0;
@@ -62,8 +61,8 @@ template <class Real, bool kStaged>
 __global__ void __launch_bounds__(32 * kBucketWarps)
     bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps, int span) {
   extern __shared__ std::int32_t counts[];
-  const int r = static_cast<int>(blockIdx.x), copy = static_cast<int>(blockIdx.y),
-            thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int r = static_cast<int>(blockIdx.x), copy = static_cast<int>(blockIdx.y), thread = thread_id(),
+            warp = thread / 32, lane = thread % 32;
   const int n = static_cast<int>(a.order.size()), c = a.ids.columns(),
             all = static_cast<int>(a.start.size()) - 1, row0 = static_cast<int>(blockIdx.z) * span,
             rows = min(span, all - row0);
@@ -72,9 +71,9 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
   const int bits = 32 - __clz(rows - 1);
   std::int32_t *totals = counts + warps * rows, *own = counts + warp * rows;
   auto* staged = reinterpret_cast<std::uint16_t*>(totals + warps);
-  std::int32_t *start = a.start.at(r) + static_cast<std::int64_t>(copy) * (all + 1) + row0,
-               *order = a.order.at(r) + static_cast<std::int64_t>(copy) * n;
-  const std::int32_t* ids = a.ids.at(r) + static_cast<std::int64_t>(copy) * n * c + a.channel;
+  std::int32_t *start = a.start.at(r) + std::int64_t{copy} * (all + 1) + row0,
+               *order = a.order.at(r) + std::int64_t{copy} * n;
+  const std::int32_t* ids = a.ids.at(r) + std::int64_t{copy} * n * c + a.channel;
   for (int i = thread; i < warps * rows; i += threads) counts[i] = 0;
   __syncthreads();
 
@@ -84,7 +83,7 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
       int id[kDepth];
       CT_FOR(k, kDepth) {
         const int i = i0 + 32 * k + lane;
-        id[k] = i < end ? ids[static_cast<std::int64_t>(i) * c] : -1;
+        id[k] = i < end ? ids[std::int64_t{i} * c] : -1;
       }
       CT_FOR(k, kDepth) {
         const int row = id[k] - row0;  // of this block's

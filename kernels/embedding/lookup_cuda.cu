@@ -44,15 +44,14 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
     std::int32_t id[kBatch];
     Real x[kBatch][kColumns] = {};
     CT_FOR(m, kBatch)
-      id[m] = n[m] < rows ? a.ids.value.at(r)[static_cast<std::int64_t>(n[m]) * c + a.channel[t]]
-                          : std::int32_t(-1);
+      id[m] = n[m] < rows ? a.ids.value.at(r)[std::int64_t{n[m]} * c + a.channel[t]] : std::int32_t(-1);
     CT_FOR(m, kBatch)
-      if (id[m] >= 0) load_piece(a.table[t].value.at(r) + static_cast<std::int64_t>(id[m]) * d + j[m], x[m]);
+      if (id[m] >= 0) load_piece(a.table[t].value.at(r) + std::int64_t{id[m]} * d + j[m], x[m]);
     CT_FOR2(m, kBatch, k, kColumns) sum[m][k] += x[m][k];
   }
   CT_FOR(m, kBatch) {
     if (n[m] >= rows) continue;
-    Real* y = a.y.value.at(r) + static_cast<std::int64_t>(n[m]) * d + j[m];
+    Real* y = a.y.value.at(r) + std::int64_t{n[m]} * d + j[m];
     if constexpr (kWide)
       *reinterpret_cast<Four<Real>*>(y) = {{sum[m][0], sum[m][1], sum[m][2], sum[m][3]}};
     else

@@ -35,7 +35,7 @@ CT_DEVICE void for_normals(const FavorFeatures<Real>& a, int r, std::uint32_t fi
     counter.v[3] = a.purpose;
     const auto words = r123::Philox4x32()(counter, key);
     CT_FOR(i, 4) {
-      const std::int64_t entry = static_cast<std::int64_t>(c) * 4 + i - first;
+      const std::int64_t entry = std::int64_t{c} * 4 + i - first;
       if (entry < 0 || entry >= entries) continue;
       set(static_cast<int>(entry),
           standard_normal((static_cast<double>(words.v[i]) + 0.5) * (1.0 / 4294967296.0)));
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kSmallThreads)
     CT_FOR(i, kHeld) rest[i] = fma(factor, y[i], rest[i]);
   }
   if (mine >= count) return;
-  Real* row = a.omega.at(r) + static_cast<std::int64_t>(start + mine) * d;
+  Real* row = a.omega.at(r) + std::int64_t{start + mine} * d;
   CT_FOR(i, kHeld)
     if (entry_of(i) < d) row[entry_of(i)] = static_cast<Real>((x[i] - rest[i]) * length_of_row);
 }
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int e = thread; e < d; e += kThreads) {
         const double unit = column[e] * inverse;
         column[e] = unit;
-        a.omega.at(r)[static_cast<std::int64_t>(start + j) * d + e] = static_cast<Real>(unit * length);
+        a.omega.at(r)[std::int64_t{start + j} * d + e] = static_cast<Real>(unit * length);
       }
       __syncthreads();
       for (int i = j + 1 + warp; i < count; i += kWarps) {

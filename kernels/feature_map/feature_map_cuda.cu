@@ -14,8 +14,7 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 // Maps of single entries: four neighbours a thread.
 template <class Real>
 __global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ MapFeatures<Real> a) {
-  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x),
-                     n = a.x.value.size();
+  const std::int64_t i = 4 * (std::int64_t{blockIdx.x} * kThreads + threadIdx.x), n = a.x.value.size();
   if (i >= n) return;
   const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
   Real x[4];
@@ -31,8 +30,7 @@ __global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ 
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     map_entries_backward(const __grid_constant__ MapFeatures<Real> a) {
-  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x),
-                     n = a.x.gradient.size();
+  const std::int64_t i = 4 * (std::int64_t{blockIdx.x} * kThreads + threadIdx.x), n = a.x.gradient.size();
   if (i >= n) return;
   const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
   Real x[4] = {}, y[4] = {}, d_y[4], d_x[4] = {};
@@ -91,20 +89,20 @@ CT_DEVICE auto row_of(const MapFeatures<Real>& a, int r, std::int64_t n, int p, 
 template <class Map, class Real>
 __global__ void __launch_bounds__(kThreads) map_rows(const __grid_constant__ MapFeatures<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const std::int64_t n = std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   const int r = static_cast<int>(blockIdx.y), p = a.y.value.columns();
   if (n >= a.x.value.rows()) return;
-  const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
+  const WarpTeam team{lane_id()};
   Map::forward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p);
 }
 
 template <class Map, class Real>
 __global__ void __launch_bounds__(kThreads) map_rows_backward(const __grid_constant__ MapFeatures<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const std::int64_t n = std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   const int r = static_cast<int>(blockIdx.y), d = a.x.gradient.columns(), p = a.y.gradient.columns();
   if (n >= a.x.gradient.rows()) return;
-  const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
+  const WarpTeam team{lane_id()};
   const maps::RowGradient<Real> d_x{a.x.gradient.at(r) + n * d, a.x.write};
   Map::backward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p, a.y.gradient.at(r) + n * p, d_x);
 }
@@ -144,7 +142,7 @@ struct FavorForward : Product<Real, true, true> {
   __device__ void store(int row, int column, Real (&u)[W], Real squares) const {
     if (row >= this->M) return;
     const Real offset = shift - squares / 2;
-    Real* y = this->c_ + (static_cast<std::int64_t>(row) * this->c.ld + column);
+    Real* y = this->c_ + (std::int64_t{row} * this->c.ld + column);
     Real plus[W], minus[W];
     CT_FOR(j, W) plus[j] = exp(u[j] + offset), minus[j] = exp(offset - u[j]);
     if (column + W <= this->N && this->aligned_c && this->N % 4 == 0) {

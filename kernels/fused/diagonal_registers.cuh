@@ -113,18 +113,16 @@ struct FadingWalk {
         asking(asking_) {
     tile = static_cast<int>(blockIdx.x) % tiles, item = static_cast<int>(blockIdx.x) / tiles;
     b = static_cast<int>(item) / H, h = static_cast<int>(item) % H, first = tile * kBlockRows;
-    warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    warp = warp_id(), lane = lane_id();
     row = warp * Tile::kWarpRows + lane / LC * kRows, column = lane % LC * 4;
   }
 
   /// Row 0 of [B,count,H,width].
   __device__ std::int64_t rows_at(int width, int count) const {
-    return (static_cast<std::int64_t>(b) * count * H + h) * width;
+    return (std::int64_t{b} * count * H + h) * width;
   }
   /// Positions of the sequence's queries; without them query t stands behind token t.
-  __device__ const std::int32_t* positions() const {
-    return op.position.value.at(r) + static_cast<std::int64_t>(b) * Q;
-  }
+  __device__ const std::int32_t* positions() const { return op.position.value.at(r) + std::int64_t{b} * Q; }
   /// The query behind token t, or -1.
   __device__ int query_of(int t) const { return t < 0 || t >= T ? -1 : op.position ? asking[t] : t; }
   /// Takes one of the queries behind each token: fills `asking`, and says whether there are others for later rounds.
@@ -132,10 +130,10 @@ struct FadingWalk {
     if (!op.position) return false;
     const std::int32_t* position = positions();
     __syncthreads();
-    for (int t = static_cast<int>(threadIdx.x); t < T; t += static_cast<int>(blockDim.x)) asking[t] = -1;
+    for (int t = thread_id(); t < T; t += static_cast<int>(blockDim.x)) asking[t] = -1;
     __syncthreads();
     int later = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < Q; i += static_cast<int>(blockDim.x)) {
+    for (int i = thread_id(); i < Q; i += static_cast<int>(blockDim.x)) {
       const int seen = clamped(position[i], T);
       int earlier = 0;
       for (int j = 0; j < i; ++j) earlier += clamped(position[j], T) == seen;
@@ -148,8 +146,8 @@ struct FadingWalk {
   __device__ void clear_blind(float* x, int width, int begin, int count) const {
     for (int i = 0; op.position && i < Q; ++i) {
       if (positions()[i] > 0) continue;
-      float* to = x + rows_at(width, Q) + static_cast<std::int64_t>(i) * H * width + begin;
-      for (int c = static_cast<int>(threadIdx.x); c < count; c += static_cast<int>(blockDim.x)) to[c] = 0;
+      float* to = x + rows_at(width, Q) + std::int64_t{i} * H * width + begin;
+      for (int c = thread_id(); c < count; c += static_cast<int>(blockDim.x)) to[c] = 0;
     }
   }
   __device__ bool has(int i, int j) const { return first + row + i < V && column + j < K; }
@@ -191,7 +189,7 @@ struct FadingWalk {
   }
   /// Starts of tensors, [6]: of the block's sequence, head and rows.
   __device__ void begin_sources(const float** sources) const {
-    const int i = static_cast<int>(threadIdx.x);
+    const int i = thread_id();
     if (i < 6) {
       const Tensor<float>& x = i == 0         ? op.k.value
                                : i == 1       ? op.q.value
@@ -209,7 +207,7 @@ struct FadingWalk {
   /// `walks`: without them.
   __device__ void begin_stage(const float* const* sources, float* stage, int token, int queries,
                               bool walks) const {
-    for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
+    for (int i = thread_id(); i < kFours; i += static_cast<int>(blockDim.x)) {
       const Four at = four(i);
       const bool of_query = at.which == 1 || at.which == 4;
       if ((of_query && walks) || (Tile::kComplex && at.which == 5)) continue;
@@ -217,7 +215,7 @@ struct FadingWalk {
       const float* from = sources[at.which];
       const int valid =
           !from || t < 0 || (!of_query && t >= T) ? 0 : (at.which < 3 ? K : V - first) - at.first;
-      from = valid > 0 ? from + static_cast<std::int64_t>(t) * (H * width) + at.first : op.k.value.data;
+      from = valid > 0 ? from + std::int64_t{t} * (H * width) + at.first : op.k.value.data;
       float* to = stage + 4 * i;
       if ((valid >= 4 || valid <= 0) && is_aligned16(from))
         copy_async_or_zero(to, from, valid > 0 ? 16 : 0);
@@ -229,7 +227,7 @@ struct FadingWalk {
   __device__ static void end_stage(float* stage) {
     copies_end();
     if constexpr (Tile::kGates) {  // each thread what it has copied
-      for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
+      for (int i = thread_id(); i < kFours; i += static_cast<int>(blockDim.x)) {
         const int which = four(i).which;
         if (which != 2 && which != 5) continue;
         CT_FOR(j, 4) stage[4 * i + j] = expf(stage[4 * i + j]);

@@ -66,8 +66,7 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
         at.sum_across(o, [&](int n, float sum) {
           const int query = at.query_of(token + begin + n / kRows), row = at.first + at.row + n % kRows;
           if (query >= 0 && row < at.V)
-            op.o.value.at(
-                at.r)[at.rows_at(at.V, at.Q) + static_cast<std::int64_t>(query) * at.H * at.V + row] = sum;
+            op.o.value.at(at.r)[at.rows_at(at.V, at.Q) + std::int64_t{query} * at.H * at.V + row] = sum;
         });
       }
     }
@@ -180,8 +179,7 @@ struct FadingBack {
       const In<float>& of = n < kRows ? op.v : Tile::kGates ? op.row_log_decay : op.step;
       if (of.wanted())
         put(mode_of(of),
-            of.gradient.at(at.r) + at.rows_at(at.V, at.T) +
-                static_cast<std::int64_t>(first_token + t) * at.H * at.V + row,
+            of.gradient.at(at.r) + at.rows_at(at.V, at.T) + std::int64_t{first_token + t} * at.H * at.V + row,
             sum);
     });
     sum_down(t, 0, d_k);
@@ -218,8 +216,7 @@ struct FadingBack {
   __device__ void join(int first_token) const {
     const Op& op = at.op;
     const int warps = static_cast<int>(blockDim.x) / 32;
-    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Tile::kSums * LC;
-         i += static_cast<int>(blockDim.x)) {
+    for (int i = thread_id(); i < kFadingTokens * Tile::kSums * LC; i += static_cast<int>(blockDim.x)) {
       const int c = i % LC * 4, which = i / LC % Tile::kSums, t = i / LC / Tile::kSums;
       const int token = first_token + t - (which == 1 ? 1 : 0);
       const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
@@ -237,8 +234,7 @@ struct FadingBack {
               ? op.work.value.at(at.r) +
                     (((at.item * at.tiles + at.tile) * Tile::kSums + which) * max(at.T, at.Q) + row) * at.K +
                     c
-              : of.gradient.at(at.r) + at.rows_at(at.K, rows) + static_cast<std::int64_t>(row) * at.H * at.K +
-                    c;
+              : of.gradient.at(at.r) + at.rows_at(at.K, rows) + std::int64_t{row} * at.H * at.K + c;
       const Write once = parts ? Write::overwrite : of.write;
       const Write mode = which == 1 || round == 0 ? once : Write::add;
       if (mode == Write::overwrite && c + 4 <= at.K && is_aligned16(to)) {
@@ -338,11 +334,11 @@ __global__ void fading_join_kernel(const __grid_constant__ Op op, int tiles, int
   const int which = static_cast<int>(blockIdx.y), r = static_cast<int>(blockIdx.z), K = op.K(), H = op.H();
   const int count = which == 1 ? op.Q() : op.T();
   const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= static_cast<std::int64_t>(op.B()) * count * H * K || !of.wanted()) return;
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= std::int64_t{op.B()} * count * H * K || !of.wanted()) return;
   const int c = static_cast<int>(i % K), h = static_cast<int>(i / K % H);
   const std::int64_t row = i / K / H, item = row / count * H + h;
-  const std::int64_t apart = static_cast<std::int64_t>(max(op.T(), op.Q())) * K;
+  const std::int64_t apart = std::int64_t{max(op.T(), op.Q())} * K;
   const float* part = op.work.value.at(r) + (item * tiles * sums + which) * apart + row % count * K + c;
   const bool blind = which == 1 && op.position && op.position.value.at(r)[row] <= 0;
   float sum = 0;

@@ -131,12 +131,12 @@ struct FwmWarp {
         V(V_),
         seen(clamped(a.position.value.at(blockIdx.y)[blockIdx.x], T)),
         warps(static_cast<int>(blockDim.x / 32) - 1),
-        warp(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x / 32), 0)),
-        lane(static_cast<int>(threadIdx.x % 32)),
+        warp(__shfl_sync(kFullWarp, warp_id(), 0)),
+        lane(lane_id()),
         g(lane / 4),
         q(lane % 4),
         channels(a.tokens.value.columns()) {
-    const std::int64_t sequence = static_cast<std::int64_t>(blockIdx.x) * T;
+    const std::int64_t sequence = std::int64_t{blockIdx.x} * T;
     const int r = blockIdx.y;
     k = a.k.value.at(r) + sequence * P;
     beta = a.beta.value.at(r) + sequence;
@@ -149,9 +149,7 @@ struct FwmWarp {
   __device__ int chunks() const { return (seen + length - 1) / length; }
   /// Of a token of a chunk; of none beyond its tokens.
   __device__ int value(int chunk, int token) const {
-    return token < count(chunk)
-               ? tokens[static_cast<std::int64_t>(first(chunk) + token) * channels + channel_value]
-               : -1;
+    return token < count(chunk) ? tokens[std::int64_t{first(chunk) + token} * channels + channel_value] : -1;
   }
   __device__ float beta_at(int chunk, int token) const {
     return token < count(chunk) ? beta[first(chunk) + token] : 0.0f;
@@ -166,7 +164,7 @@ struct FwmWarp {
       CT_FOR(i, C) {
         const int t = chunk * C + i;
         float key[4];
-        take4(k + static_cast<std::int64_t>(t) * P + 4 * lane, t < seen && 4 * lane < P, key);
+        take4(k + std::int64_t{t} * P + 4 * lane, t < seen && 4 * lane < P, key);
         squares[i] = (key[0] * key[0] + key[1] * key[1]) + (key[2] * key[2] + key[3] * key[3]);
       }
       scatter_sum<C>(squares);  // of token lane / 2
@@ -189,8 +187,7 @@ struct FwmWarp {
     largest = growth[room];
     for (length = C; length > kFwmFew; --length) {
       bool over = false;
-      for (int chunk = static_cast<int>(threadIdx.x); chunk * length < min(seen, room);
-           chunk += static_cast<int>(blockDim.x)) {
+      for (int chunk = thread_id(); chunk * length < min(seen, room); chunk += static_cast<int>(blockDim.x)) {
         float sum = 0;
         for (int i = 0; i < length && chunk * length + i < min(seen, room); ++i)
           sum += growth[chunk * length + i];
@@ -209,20 +206,19 @@ struct FwmWarp {
   }
   /// Starts copying the keys of a chunk to rows, with the threads of all warps but the last.
   __device__ void fetch(const FwmKeys& keys, int chunk) const {
-    for (int i = static_cast<int>(threadIdx.x); i < C / 2 * 4 * J; i += 32 * warps) {
+    for (int i = thread_id(); i < C / 2 * 4 * J; i += 32 * warps) {
       const int c = i % (4 * J);
       CT_FOR(h, 2) {
         const int token = i / (4 * J) * 2 + h, t = first(chunk) + token;
         const bool valid = token < count(chunk) && 4 * c < P;
-        copy4_async(keys.rows + at(token, c / 4, c % 4),
-                    valid ? k + static_cast<std::int64_t>(t) * P + 4 * c : k, valid);
+        copy4_async(keys.rows + at(token, c / 4, c % 4), valid ? k + std::int64_t{t} * P + 4 * c : k, valid);
       }
     }
   }
   /// Waits for what this thread fetches, and splits its keys.
   __device__ void split(const FwmKeys& keys) const {
     asm volatile("cp.async.wait_all;" ::: "memory");
-    for (int i = static_cast<int>(threadIdx.x); i < C / 2 * 4 * J; i += 32 * warps) {
+    for (int i = thread_id(); i < C / 2 * 4 * J; i += 32 * warps) {
       const int pair = i / (4 * J), c = i % (4 * J);
       float high[2][4], low[2][4];
       CT_FOR(h, 2) {
@@ -288,7 +284,7 @@ struct FwmWarp {
     CT_FOR(half, 2) {
       float4 four = {};
       if (row(half) < V && column(j) < P)
-        four = *reinterpret_cast<const float4*>(from + static_cast<std::int64_t>(row(half)) * P + column(j));
+        four = *reinterpret_cast<const float4*>(from + std::int64_t{row(half)} * P + column(j));
       x[0][2 * half] = four.x, x[1][2 * half] = four.y;
       x[0][2 * half + 1] = four.z, x[1][2 * half + 1] = four.w;
     }
@@ -296,8 +292,7 @@ struct FwmWarp {
   __device__ void store(float* to, const float (&x)[J][2][4]) const {
     CT_FOR2(half, 2, j, J) {
       if (row(half) < V && column(j) < P)
-        *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
-            fwm_four(x[j], half);
+        *reinterpret_cast<float4*>(to + std::int64_t{row(half)} * P + column(j)) = fwm_four(x[j], half);
     }
   }
   /// By one warp, lane t % 16 for token t of the chunk: gram [16][16] gets beta_i k_i.k_t in row i. Returns

@@ -24,16 +24,14 @@ struct FwmBackward {
                *const errors = keys + 6 * kKeys, *const parts = errors + 2 * 16 * width,
                *const products = parts + warps * kKeys, *const squares = products + warps * 16 * 16;
   const int stride = a.kept.value.columns();
-  const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
-  const float* const checkpoints =
-      a.states.value.at(r) + static_cast<std::int64_t>(b) * a.states.value.dim(2) * size;
+  const std::int64_t size = std::int64_t{V} * P, sequence = std::int64_t{b} * T;
+  const float* const checkpoints = a.states.value.at(r) + std::int64_t{b} * a.states.value.dim(2) * size;
   const float* const kept = a.kept.value.at(r) + sequence * stride;
-  const float *const query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
-                     *const d_y = a.o.gradient.at(r) + static_cast<std::int64_t>(b) * V;
+  const float *const query = a.q.value.at(r) + std::int64_t{b} * P, *const d_y = a.o.gradient.at(r) +
+                                                                                 std::int64_t{b} * V;
   float* const d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
   float* const d_beta = a.beta.write == Write::none ? nullptr : a.beta.gradient.at(r) + sequence;
-  float* const d_q =
-      a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P;
+  float* const d_q = a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + std::int64_t{b} * P;
 
   /// Rows of one chunk, pairs of two: finish() reads those of the chunk behind.
   __device__ FwmKeys keys_of(int chunk) const { return {keys, keys + (2 + chunk % 2 * 2) * kKeys}; }
@@ -54,7 +52,7 @@ struct FwmBackward {
     at.fetch(keys_of(chunk), chunk);
     for (int token = warp; token < 16; token += warps) {
       const int t = at.first(chunk) + token;
-      const float* from = kept + static_cast<std::int64_t>(t) * stride;
+      const float* from = kept + std::int64_t{t} * stride;
       float* to = errors + (chunk % 2 * 16 + token) * width;
       for (int v = 4 * lane; v < 16 * warps; v += 128) {
         const bool valid = token < at.count(chunk) && v < stride - 4;
@@ -73,7 +71,7 @@ struct FwmBackward {
     const int t = at.first(last) + lane % 16;
     const float* scales = kept + stride - 4;
     float beta = at.beta_at(last, lane % 16),
-          scale = lane % 16 < at.count(last) ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f, d = 0;
+          scale = lane % 16 < at.count(last) ? scales[std::int64_t{t} * stride] : 1.0f, d = 0;
     int id = at.value(last, lane % 16);
     const auto prepare = [&](int chunk) {
       fwm_prepare(at, shared, chunk, keys_of(chunk), errors + chunk % 2 * 16 * width, width, scales, stride,
@@ -121,8 +119,7 @@ struct FwmBackward {
       float sum = 0;
       CT_FOR(i, 16) {
         const int v = 16 * warp + i;
-        if (v < V && last > 0)
-          sum += checkpoints[last * size + static_cast<std::int64_t>(v) * P + p] * d_y[v];
+        if (v < V && last > 0) sum += checkpoints[last * size + std::int64_t{v} * P + p] * d_y[v];
       }
       products[warp * 256 + p] = sum;
     }
@@ -176,7 +173,7 @@ struct FwmBackward {
         const int token = g + 8 * half, t = at.first(chunk) + token;
         if (token >= at.count(chunk) || at.column(j) >= P) continue;
         const float beta = shared.token[chunk % 2][token].beta;
-        auto* target = reinterpret_cast<float4*>(d_k + static_cast<std::int64_t>(t) * P + at.column(j));
+        auto* target = reinterpret_cast<float4*>(d_k + std::int64_t{t} * P + at.column(j));
         float4 old = {};
         if (a.k.write == Write::add) old = *target;
         float4 total = fwm_four(sum, half);

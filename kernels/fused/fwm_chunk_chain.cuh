@@ -33,9 +33,8 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
   const int lane = at.lane, i = lane % 16, buffer = chunk % 2;
   const bool more = chunk > 0;  // of the next token to prepare
   const float next_beta = more ? at.beta_at(chunk - 1, i) : 0.0f,
-              next_scale = more && i < at.length
-                               ? scales[static_cast<std::int64_t>(at.first(chunk - 1) + i) * stride]
-                               : 1.0f;
+              next_scale =
+                  more && i < at.length ? scales[std::int64_t{at.first(chunk - 1) + i} * stride] : 1.0f;
   const int next_id = more ? at.value(chunk - 1, i) : -1;
   __syncwarp();
   const float square = at.gram(keys, beta, shared.gram);

@@ -105,8 +105,7 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
   shared.current[t] = ids[t];
   if (t == 0) shared.gamma = kFwmStart * inverse_end;
   if (scales && t < count)
-    scales[static_cast<std::int64_t>(first + t) * stride] =
-        after > before ? before * fwm_reciprocal(after) : 1.0f;
+    scales[std::int64_t{first + t} * stride] = after > before ? before * fwm_reciprocal(after) : 1.0f;
 }
 
 /// Z of this warp's rows to z, and the sums over them that the chain reads: |Z_t|^2 and |X|^2.
@@ -157,7 +156,7 @@ CT_DEVICE void fwm_errors(const FwmWarp<J>& at, const FwmForwardShared& shared, 
     const float scale = shared.of_u[token];
     CT_FOR(half, 2) {
       if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
-        kept[static_cast<std::int64_t>(t) * stride + at.row(half)] = Z[s][2 * half + i];
+        kept[std::int64_t{t} * stride + at.row(half)] = Z[s][2 * half + i];
       Z[s][2 * half + i] *= scale;
     }
   }
@@ -203,10 +202,10 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
   };
   at.choose_length(keys, 3 * at.kKeys - 1);
   const int chunks = at.chunks(), stride = a.kept.value ? a.kept.value.columns() : 0;
-  const std::int64_t size = static_cast<std::int64_t>(V) * P;
+  const std::int64_t size = std::int64_t{V} * P;
   float* checkpoints =
-      a.states ? a.states.value.at(r) + static_cast<std::int64_t>(b) * a.states.value.dim(2) * size : nullptr;
-  float* kept = a.kept.value ? a.kept.value.at(r) + static_cast<std::int64_t>(b) * at.T * stride : nullptr;
+      a.states ? a.states.value.at(r) + std::int64_t{b} * a.states.value.dim(2) * size : nullptr;
+  float* kept = a.kept.value ? a.kept.value.at(r) + std::int64_t{b} * at.T * stride : nullptr;
   if (at.warp == at.warps) {
     float beta = at.beta_at(0, at.lane % 16);
     int id = at.value(0, at.lane % 16);
@@ -246,8 +245,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
     CT_FOR2(j, J, i, 4) x[j][0][i] *= gamma, x[j][1][i] *= gamma;
     at.add_keys(x, Z, now);
   }
-  fwm_read_state(at, a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
-                 a.o.value.at(r) + static_cast<std::int64_t>(b) * V, x);
+  fwm_read_state(at, a.q.value.at(r) + std::int64_t{b} * P, a.o.value.at(r) + std::int64_t{b} * V, x);
 }
 
 }  // namespace crosstalk::device

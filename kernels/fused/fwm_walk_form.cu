@@ -32,13 +32,13 @@ struct FwmSequence : RowWalk<C, kListed, Op, RowPlan> {
   const law::Rows<float> beta{op.beta, r, Base::b, Base::h, Base::T, Base::H, 1};
 
   __device__ float* state(int number) const {
-    return op.states.value.at(r) + (static_cast<std::int64_t>(item) * plan.starts + number) * plan.slot;
+    return op.states.value.at(r) + (std::int64_t{item} * plan.starts + number) * plan.slot;
   }
   /// v - S k of token t, and behind it what S' is multiplied by.
   __device__ float* kept(int t) const { return op.kept.value.at(r) + this->token(t) * (V + 1); }
   /// S [V,K] of an op's tensor, or null.
   __device__ float* whole(const Tensor<float>& x) const {
-    return x.data ? x.at(r) + static_cast<std::int64_t>(item) * V * K : nullptr;
+    return x.data ? x.at(r) + std::int64_t{item} * V * K : nullptr;
   }
   /// x summed over the block, with room for two of these sums in turn.
   __device__ float over_block(float x, float* room, int turn) const {

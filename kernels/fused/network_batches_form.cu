@@ -59,7 +59,7 @@ template <bool kAcross>
 CT_DEVICE TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n, int first,
                              int end) {
   constexpr int kAhead = 4;  // chunks of 16 terms whose loads are on their way at once
-  const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const int g = lane_id() / 4, t = thread_id() % 4;
   TileSums sums = {};
   for (; first < end; first += kAhead) {
     float of[kAhead][4][2];  // by term and tile
@@ -69,14 +69,12 @@ CT_DEVICE TileSums tile_sums(int rows, int N, int D, const float* x, const float
       if constexpr (kAcross) {
         CT_FOR(i, 2) {
           const int row = n + 8 * i + g;
-          const Four<float> terms =
-              four_or_none(there && row < N, w + static_cast<std::int64_t>(row) * D + d);
+          const Four<float> terms = four_or_none(there && row < N, w + std::int64_t{row} * D + d);
           CT_FOR(e, 4) of[c][e][i] = terms.v[e];
         }
       } else {
         CT_FOR(e, 4) {
-          const float2 columns =
-              two_or_none(there && n + 2 * g < N, w + static_cast<std::int64_t>(d + e) * N + n + 2 * g);
+          const float2 columns = two_or_none(there && n + 2 * g < N, w + std::int64_t{d + e} * N + n + 2 * g);
           of[c][e][0] = columns.x, of[c][e][1] = columns.y;
         }
       }
@@ -99,8 +97,7 @@ CT_DEVICE TileSums tile_sums(int rows, int N, int D, const float* x, const float
 __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* weight, const float* x,
                                          const float* y, const law::Grown<float>& to) {
   constexpr int kAhead = 4;
-  const int warp = static_cast<int>(threadIdx.x) / 32, g = static_cast<int>(threadIdx.x) % 32 / 4,
-            t = static_cast<int>(threadIdx.x) % 4;
+  const int warp = warp_id(), g = lane_id() / 4, t = thread_id() % 4;
   const int groups = (N + 16 * kAhead - 1) / (16 * kAhead), all = (D + 15) / 16 * groups;
   for (int group = warp; group < all; group += kBatchesWarps) {
     const int d = group / groups * 16 + g, n = group % groups * (16 * kAhead);
@@ -140,8 +137,7 @@ __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* we
 template <bool kAcross>
 __device__ __noinline__ void make_product(int rows, int N, int D, const float* x, const float* w, float* to,
                                           bool adds, const float* bias, float* spare) {
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
-            g = lane / 4, t = lane % 4;
+  const int warp = warp_id(), lane = lane_id(), g = lane / 4, t = lane % 4;
   const int tiles = (N + 15) / 16, chunks = (D + 15) / 16;
   const int most = max(1, min(kBatchesWarps / tiles, kSpareTiles / tiles + 1)),
             share = (chunks + most - 1) / most, parts = (chunks + share - 1) / share;
@@ -172,7 +168,7 @@ __device__ __noinline__ void make_product(int rows, int N, int D, const float* x
 }
 /// to_i = sum_j x_ij y_ij, a warp a row.
 __device__ __noinline__ void make_dots(int rows, int n, const float* x, const float* y, float* to) {
-  for (int i = static_cast<int>(threadIdx.x) / 32; i < rows; i += kBatchesWarps) {
+  for (int i = warp_id(); i < rows; i += kBatchesWarps) {
     const float sum = warp_dot(x + i * n, y + i * n, n);
     if (threadIdx.x % 32 == 0) to[i] = sum;
   }
@@ -184,12 +180,12 @@ struct ProductBlock : law::Block<float, kBatchesWarps> {
   float* spare;  ///< shared, kSpareTiles
 
   __device__ void each(int n, auto&& f) const {
-    CT_ROLLED(int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) f(i);
+    CT_ROLLED(int i = thread_id(); i < n; i += kBatchesThreads) f(i);
     __syncthreads();
   }
   template <int kCount, class Term>
   __device__ void add_up(int n, float (&totals)[kCount], Term&& term) const {
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) term(i, totals);
+    for (int i = thread_id(); i < n; i += kBatchesThreads) term(i, totals);
     for (float& total : totals) {
       const float part = total;
       total = sum(kBatchesThreads, [&](int) { return part; });
@@ -240,9 +236,8 @@ __global__ void __launch_bounds__(kBatchesThreads)
   extern __shared__ Four<float> batches_memory[];
   __shared__ float sums[kBatchesWarps];
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
-  float* const behind_states = op.work.value.at(r) +
-                               item * static_cast<std::int64_t>(op.work.value.columns()) +
-                               BatchesLaw::work_of(op);
+  float* const behind_states =
+      op.work.value.at(r) + item * std::int64_t{op.work.value.columns()} + BatchesLaw::work_of(op);
   // One for all threads: its pointers are more than registers, and one for each thread would fill the cache.
   __shared__ alignas(BatchesLaw) unsigned char place[sizeof(BatchesLaw)];
   if (threadIdx.x == 0)

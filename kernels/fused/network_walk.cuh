@@ -28,15 +28,15 @@ struct WalkPlan : RowPlan {
 struct Pair {
   float x[2];
   __device__ static Pair of(const float* p, int n) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = lane_id();
     return {{lane < n ? p[lane] : 0.0f, lane + 32 < n ? p[lane + 32] : 0.0f}};
   }
   __device__ static Pair make(int V, auto&& f) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = lane_id();
     return {{lane < V ? f(0) : 0.0f, lane + 32 < V ? f(1) : 0.0f}};
   }
   __device__ void put(float* to) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = lane_id();
     to[lane] = x[0], to[lane + 32] = x[1];
   }
 };
@@ -68,7 +68,7 @@ struct TokenNorm {
                        int V) {
     const float share = 1 / static_cast<float>(V), from = z[0], query_from = z_query[0];
     const Pair key = Pair::of(z, V), query = Pair::of(z_query, V), wanted = Pair::of(target, V);
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = lane_id();
     float sums[8] = {};
     CT_FOR(i, 2) {
       const bool inside = lane + 32 * i < V;
@@ -101,7 +101,7 @@ struct WalkParts {
     constexpr int kPart[] = {network_w2, network_b2, network_parts + network_w2, network_parts + network_b2};
     CT_FOR(i, 4) {
       const In<float>& in = op.start[kPart[i]];
-      const std::int64_t first = static_cast<std::int64_t>(item) * op.part_size(kPart[i]);
+      const std::int64_t first = std::int64_t{item} * op.part_size(kPart[i]);
       value[i] = in ? in.value.at(r) + first : nullptr;
       gradient[i] = in.wanted() ? in.gradient.at(r) + first : nullptr;
       mode[i] = in.write;
@@ -111,8 +111,7 @@ struct WalkParts {
 /// The state behind the last token, or its gradient; null: nobody asks.
 __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item, bool gradient) {
   const Tensor<float>& end = gradient ? op.end[part].gradient : op.end[part].value;
-  return op.end[part] && end.data ? end.at(r) + static_cast<std::int64_t>(item) * op.part_size(part)
-                                  : nullptr;
+  return op.end[part] && end.data ? end.at(r) + std::int64_t{item} * op.part_size(part) : nullptr;
 }
 
 /// Tokens that a walk forward stages at once, and the query that stands behind the token before each.
@@ -157,7 +156,7 @@ struct NetworkWalk : NetworkSequence<C, kListed> {
       Base::kWide;
   const WalkParts parts{op, r, item};
   float* const states =
-      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept : nullptr;
+      op.states ? op.states.value.at(r) + std::int64_t{item} * plan.starts * plan.kept : nullptr;
   const NormWeights weights{kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0};
   const float gain_here = kNorm && inside ? gain.value[row] : 0.0f;
   float W[C], P[C], x[C];
@@ -192,7 +191,7 @@ struct NetworkWalk : NetworkSequence<C, kListed> {
     __syncthreads();
   }
   CT_DEVICE void keep_state(int number) const {
-    float* to = states + static_cast<std::int64_t>(number) * plan.kept;
+    float* to = states + std::int64_t{number} * plan.kept;
     cells.keep(to, W);
     if (cells.part == 0) to[plan.slot + row] = c_w;
     if constexpr (!kNorm) {

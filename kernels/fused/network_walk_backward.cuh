@@ -8,7 +8,7 @@ namespace crosstalk::device {
 /// The largest of position[0..Q) that is at most `from` (-1: none). All lanes of a warp must call it.
 CT_DEVICE int previous_position(const std::int32_t* position, int Q, int from) {
   int previous = -1;
-  for (int i = static_cast<int>(threadIdx.x) % 32; i < Q; i += 32) {
+  for (int i = lane_id(); i < Q; i += 32) {
     const int p = position[i];
     if (p <= from && p > previous) previous = p;
   }
@@ -34,10 +34,8 @@ struct NetworkBack : NetworkSequence<C, kListed> {
   float* next;  ///< shared memory that nothing has taken
   const float* const d_o = op.o.gradient.data ? op.o.gradient.at(r) : nullptr;
   const float* const e_kept = op.kept.value.at(r);
-  const float* const states =
-      op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept;
-  float* const start_p =
-      op.work.value.at(r) + item * static_cast<std::int64_t>(slot + kWalkRows);  ///< P before a chunk
+  const float* const states = op.states.value.at(r) + std::int64_t{item} * plan.starts * plan.kept;
+  float* const start_p = op.work.value.at(r) + item * std::int64_t{slot + kWalkRows};  ///< P before a chunk
 
   // Shared memory, by token of the chunk.
   float* const slots = take(plan.length * slot);  ///< W before the token; then sums over a warp's rows
@@ -75,7 +73,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
   CT_DEVICE void prefetch(int end) const {
     const auto ask = [](const float* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); };
     const int begin = (end - 1) / plan.group * plan.group;
-    const float* start = states + static_cast<std::int64_t>(begin / plan.group) * plan.kept;
+    const float* start = states + std::int64_t{begin / plan.group} * plan.kept;
     for (int i = thread; i < plan.kept / 32; i += threads) ask(start + 32 * i);
     for (int i = thread; i < 2 * (end - begin) * plan.length; i += threads) {  // two lines hold a row
       const int t = begin * plan.length + i / 2, at = i % 2 * 32;
@@ -86,7 +84,7 @@ struct NetworkBack : NetworkSequence<C, kListed> {
   }
   /// W and P that forward kept before chunk `base`.
   CT_DEVICE void recall(int base) {
-    const float* start = states + static_cast<std::int64_t>(base / plan.group) * plan.kept;
+    const float* start = states + std::int64_t{base / plan.group} * plan.kept;
     cells.recall(start, W);
     c_w = start[slot + row], c_p = 0;
     if constexpr (!kNorm) cells.recall(start + slot + kWalkRows, P), c_p = start[2 * slot + kWalkRows + row];

@@ -60,20 +60,20 @@ struct Chunked {
 
   /// Asks for the keys of a chunk, a turn ahead.
   __device__ void prefetch(int first) const {
-    const char* from = reinterpret_cast<const char*>(k + static_cast<std::int64_t>(first) * P);
+    const char* from = reinterpret_cast<const char*>(k + std::int64_t{first} * P);
     const int bytes = first < 0 ? 0 : min(C, seen - first) * P * static_cast<int>(sizeof(Real));
-    CT_ROLLED(int i = static_cast<int>(threadIdx.x) % 32 * 128; i < bytes; i += 32 * 128)
+    CT_ROLLED(int i = lane_id() * 128; i < bytes; i += 32 * 128)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
   }
   /// Brings the keys of C tokens into a slot, in the order of the scan; 0 where t >= seen.
   template <bool kReversed>
   __device__ void bring(typename Memory::Slot& slot, int first) const {
-    for (int p = static_cast<int>(threadIdx.x) % 32 * 4; p < P; p += 128) {
+    for (int p = lane_id() * 4; p < P; p += 128) {
       CT_UNROLL(int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
         Real rows[8][4];
         CT_FOR(u, 8) {
           const int t = first + (kReversed ? C - 1 - i0 - u : i0 + u);
-          take4(k + static_cast<std::int64_t>(t) * P + p, t < seen, rows[u]);
+          take4(k + std::int64_t{t} * P + p, t < seen, rows[u]);
         }
         CT_FOR(u, 8) put4(slot.keys[i0 + u] + p, true, rows[u]);
       }
@@ -169,7 +169,7 @@ struct Chunked {
     Real sums[C];
     CT_FOR(i, C) {
       Real key[4];
-      take4(stage + i * Memory::kRow, 4 * static_cast<int>(threadIdx.x) < P, key);
+      take4(stage + i * Memory::kRow, 4 * thread_id() < P, key);
       sums[i] = 0;
       CT_FOR(e, 4) sums[i] += key[e] * x[e];
     }
@@ -186,7 +186,7 @@ struct Chunked {
   };
   template <bool kBackward>
   __device__ Token token(int chunk, const Real* kept_c) const {
-    const int i = static_cast<int>(threadIdx.x) % 32 / kGroup;
+    const int i = lane_id() / kGroup;
     Token token;
     token.t = first_token<kBackward>(chunk) + (kBackward ? i : C - 1 - i);
     token.valid = chunk < chunks && token.t < seen;
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   extern __shared__ __align__(16) unsigned char dynamic[];
   Memory& memory = *reinterpret_cast<Memory*>(dynamic);
   const int b = blockIdx.x, r = blockIdx.y, T = a.M(), P = a.K();
-  const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
+  const std::int64_t sequence = std::int64_t{b} * T;
   const int seen = tokens_seen(a, r, b, 0) * a.writes;
   Real* out = a.a.value.at(r) + sequence;
   const Team team{a.k.value.at(r) + sequence * P,
@@ -230,18 +230,18 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
                   P,
                   seen,
                   (seen + C - 1) / C};
-  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);  // known to be uniform
+  const int warp = __shfl_sync(kFullWarp, warp_id(), 0);  // known to be uniform
   if (warp >= W) {
-    for (int t = seen + static_cast<int>(threadIdx.x) - 32 * W; t < T; t += 32 * N) out[t] = 0;
+    for (int t = seen + thread_id() - 32 * W; t < T; t += 32 * N) out[t] = 0;
     team.template build<false>(memory, warp - W);
     return;
   }
-  const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
+  const int lane = threadIdx.x % 32, p = 4 * thread_id(), i_lane = lane / Team::kGroup;
   Real* saved = a.kept ? a.kept.value.at(r) + b * a.kept_numbers() : nullptr;
   Real *history = a.by_trail() ? nullptr : saved, *trail = a.by_trail() ? saved : nullptr;
   const int limit = history && p < P ? seen : 0;
   Real state[4];
-  take4(a.q.value.at(r) + static_cast<std::int64_t>(b) * P + p, p < P, state);
+  take4(a.q.value.at(r) + std::int64_t{b} * P + p, p < P, state);
   auto next = team.template token<false>(0, nullptr);
   for (int chunk = 0; chunk < team.chunks; ++chunk) {
     const auto now = next;
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     }
     const Real step = now.erase * c;
     int t = team.template first_token<false>(chunk) + C - 1;
-    Real* kept = history + static_cast<std::int64_t>(t) * P + p;
+    Real* kept = history + std::int64_t{t} * P + p;
 #pragma unroll 4
     for (int i = 0; i < C; ++i, --t, kept -= P) {
       if (history) put4(kept, t < limit, state);
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   extern __shared__ __align__(16) unsigned char dynamic[];
   Memory& memory = *reinterpret_cast<Memory*>(dynamic);
   const int b = blockIdx.x, r = blockIdx.y, T = a.M(), P = a.K();
-  const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
+  const std::int64_t sequence = std::int64_t{b} * T;
   const int seen = tokens_seen(a, r, b, 0) * a.writes;
   const Real* trail = a.kept.value.at(r) + b * a.kept_numbers();
   Real* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
@@ -298,14 +298,12 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
                   P,
                   seen,
                   (seen + C - 1) / C};
-  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);  // known to be uniform
+  const int warp = __shfl_sync(kFullWarp, warp_id(), 0);  // known to be uniform
   if (warp >= W) {
-    const int thread = static_cast<int>(threadIdx.x) - 32 * W;
+    const int thread = thread_id() - 32 * W;
     // Tokens that the query does not see.
     if (d_k && a.k.write == Write::overwrite)
-      for (std::int64_t i = static_cast<std::int64_t>(seen) * P + thread;
-           i < static_cast<std::int64_t>(T) * P; i += 32 * N)
-        d_k[i] = 0;
+      for (std::int64_t i = std::int64_t{seen} * P + thread; i < std::int64_t{T} * P; i += 32 * N) d_k[i] = 0;
     for (int t = seen + thread; t < T; t += 32 * N) {
       if (d_write && a.write_gain.write == Write::overwrite) d_write[t] = 0;
       if (d_erase && a.erase_gain.write == Write::overwrite) d_erase[t] = 0;
@@ -313,7 +311,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     team.template build<true>(memory, warp - W);
     return;
   }
-  const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
+  const int lane = threadIdx.x % 32, p = 4 * thread_id(), i_lane = lane / Team::kGroup;
   const int limit = d_k && p < P ? seen : 0;
   const Real* kept_c = trail + P;
   Real rho[4] = {}, r_t[4];
@@ -335,7 +333,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
       if (d_erase) put(a.erase_gain.write, d_erase + now.t, of_erase);
     }
     const Real step = now.erase * c;
-    Real* put_at = d_k + static_cast<std::int64_t>(chunk) * C * P + p;
+    Real* put_at = d_k + std::int64_t{chunk} * C * P + p;
 #pragma unroll 4
     for (int i = 0; i < C; ++i, put_at += P) {
       const Real d_c_i = __shfl_sync(kFullWarp, d_c, i * Team::kGroup),
@@ -356,7 +354,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   }
   if (a.q.write == Write::none) return;
   CT_FOR(x, 4)
-    if (p + x < P) put(a.q.write, a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P + p + x, rho[x]);
+    if (p + x < P) put(a.q.write, a.q.gradient.at(r) + std::int64_t{b} * P + p + x, rho[x]);
 }
 
 template <int W>

@@ -31,7 +31,7 @@ using RowSums = float[8][4];
 /// The same as operands.
 using RowOperands = unsigned[4][4];
 
-CT_DEVICE int row_column(int n) { return 8 * n + static_cast<int>(threadIdx.x) % 4 * 2; }
+CT_DEVICE int row_column(int n) { return 8 * n + thread_id() % 4 * 2; }
 
 CT_DEVICE void pack(const RowSums& x, RowOperands& y) {
   CT_FOR2(k, 4, i, 4) y[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
@@ -58,7 +58,7 @@ CT_DEVICE void add_product(RowSums& sums, const RowOperands& x, const std::uint1
 }
 /// A warp's rows into a tile of all warps.
 CT_DEVICE void put_rows(const RowOperands& x, std::uint16_t* tile) {
-  const int row = static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+  const int row = warp_id() * 16 + lane_id() / 4;
   CT_FOR2(k, 4, i, 4)
     *reinterpret_cast<unsigned*>(tile + (row + i % 2 * 8) * kWeightLine + row_column(2 * k + i / 2)) =
         x[k][i];
@@ -69,8 +69,7 @@ struct WeightQueries {
   int q[2], seen[2];
   __device__ WeightQueries(const TiledWeights& op, int r, int b, int group) {
     CT_FOR(h, 2) {
-      q[h] = group * kWeightRows + static_cast<int>(threadIdx.x) / 32 * 16 +
-             static_cast<int>(threadIdx.x) % 32 / 4 + 8 * h;
+      q[h] = group * kWeightRows + warp_id() * 16 + lane_id() / 4 + 8 * h;
       seen[h] = q[h] < op.Q() ? tokens_seen(op, r, b, q[h]) : 0;
     }
   }
@@ -110,7 +109,7 @@ struct WeightBlock {
   /// f(i) for i < kCount, one a thread in turn.
   template <int kCount, class F>
   CT_DEVICE static void share(F&& f) {
-    CT_FOR(turn, kCount / kWeightThreads) f(turn, static_cast<int>(threadIdx.x) + turn * kWeightThreads);
+    CT_FOR(turn, kCount / kWeightThreads) f(turn, thread_id() + turn * kWeightThreads);
   }
   /// Rows of tokens on their way to a tile: all are asked for before any is put.
   struct Fetched {
@@ -130,7 +129,7 @@ struct WeightBlock {
   };
   /// Asks for rows that will be fetched.
   __device__ static void prefetch(const HeadRows<float>& rows, int first, int T, int K) {
-    const int t = first + static_cast<int>(threadIdx.x) / 2, c = static_cast<int>(threadIdx.x) % 2 * 32;
+    const int t = first + thread_id() / 2, c = thread_id() % 2 * 32;
     if (t < first + C && t >= 0 && t < T && c < K)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(rows(t) + c));
   }
@@ -141,7 +140,7 @@ struct WeightBlock {
     float w[2] = {}, e[2] = {}, g[2] = {};
     if (threadIdx.x < 32) {
       CT_FOR(h, 2) {
-        const int t = first + static_cast<int>(threadIdx.x) + 32 * h;
+        const int t = first + thread_id() + 32 * h;
         if (t >= s.T) continue;
         w[h] = s.gain(s.w, t);
         if (s.erases) e[h] = s.gain(s.e, t);
@@ -159,7 +158,7 @@ struct WeightBlock {
     if (threadIdx.x < 32) {
       double before = 0;
       CT_FOR(h, 2) {
-        const int i = static_cast<int>(threadIdx.x) + 32 * h;
+        const int i = thread_id() + 32 * h;
         const double sums = before + warp_scan(static_cast<double>(g[h]) * kLog2E);
         write[i] = w[h], erase[i] = e[h], sum[i] = sums, start[i] = power_of_two(static_cast<float>(sums));
         before = __shfl_sync(kFullWarp, sums, 31);
@@ -251,8 +250,7 @@ CT_DEVICE void each_of_rows(int columns, auto&& f) {
 
 /// The place of r of a group at a block, four pieces a thread.
 CT_DEVICE uint4* kept_queries(const TiledWeights& op, int r, int bh, int group, int block) {
-  const std::int64_t at =
-      (static_cast<std::int64_t>(bh) * weight_groups(op) + group) * weight_blocks(op) + block;
+  const std::int64_t at = (std::int64_t{bh} * weight_groups(op) + group) * weight_blocks(op) + block;
   return reinterpret_cast<uint4*>(op.kept.value.bf16_at(r) + at * kWeightRows * kWeightTile) + threadIdx.x;
 }
 
@@ -273,7 +271,7 @@ __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_
   const WeightQueries queries(op, r, bh / H, group);
   float* a[2];
   RowSums state = {};
-  CT_FOR(h, 2) a[h] = op.a.value.at(r) + (static_cast<std::int64_t>(bh) * op.Q() + queries.q[h]) * T;
+  CT_FOR(h, 2) a[h] = op.a.value.at(r) + (std::int64_t{bh} * op.Q() + queries.q[h]) * T;
   each_of_rows(s.K, [&](int h, int n, int i, int c) {
     if (queries.q[h] < op.Q()) state[n][i] = s.q.value(queries.q[h])[c];
   });

@@ -35,7 +35,7 @@ CT_DEVICE void column_totals(float (&x)[8][2], float* sums) {
   CT_FOR2(n, 8, i, 2) {
     CT_UNROLL(int offset = 4; offset < 32; offset *= 2)
       x[n][i] += __shfl_xor_sync(kFullWarp, x[n][i], offset);
-    if (lane < 4) sums[static_cast<int>(threadIdx.x) / 32 * kWeightTile + row_column(n) + i] = x[n][i];
+    if (lane < 4) sums[warp_id() * kWeightTile + row_column(n) + i] = x[n][i];
   }
 }
 
@@ -72,9 +72,8 @@ CT_DEVICE void add_queries(const TiledWeights& op, const ReadWeightsFields<float
   Block& block = memory.block;
   WeightStage& stage = memory.stage;
   const int T = op.T(), Q = op.Q(), groups = weight_groups(op), first = j * C,
-            bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y),
-            thread = static_cast<int>(threadIdx.x);
-  const float* d_a = op.a.gradient.at(r) + static_cast<std::int64_t>(bh) * Q * T;
+            bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), thread = thread_id();
+  const float* d_a = op.a.gradient.at(r) + std::int64_t{bh} * Q * T;
   const int last[2] = {queries.last(0, first), queries.last(1, first)};
   RowOperands rows, operands;
   const uint4* const kept = kept_queries(op, r, bh, group, j);
@@ -82,11 +81,10 @@ CT_DEVICE void add_queries(const TiledWeights& op, const ReadWeightsFields<float
     const uint4 four = kept[k * kWeightThreads];
     rows[k][0] = four.x, rows[k][1] = four.y, rows[k][2] = four.z, rows[k][3] = four.w;
   }
-  float* const carried =
-      op.history.value.at(r) + (static_cast<std::int64_t>(bh) * groups + group) * kRows * C + thread;
+  float* const carried = op.history.value.at(r) + (std::int64_t{bh} * groups + group) * kRows * C + thread;
   RowSums d_c = {}, d_r = {}, u, b;
   each_of_rows(T - first, [&](int h, int n, int i, int column) {
-    if (column <= last[h]) d_c[n][i] = d_a[static_cast<std::int64_t>(queries.q[h]) * T + first + column];
+    if (column <= last[h]) d_c[n][i] = d_a[std::int64_t{queries.q[h]} * T + first + column];
   });
   if (j > 0)
     CT_FOR(i, 32) d_r[i / 4][i % 4] = carried[i * kWeightThreads];
@@ -163,7 +161,7 @@ CT_DEVICE void give_gains(const ReadWeightsFields<float>& s, int first, int T, W
   constexpr int C = kWeightTile;
   Block& block = memory.block;
   WeightStage& stage = memory.stage;
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = thread_id();
   column_totals(sums.of_write, stage.columns[0]);
   column_totals(sums.of_fade, stage.columns[1]);
   // Pairs of tokens: d_M (d_F) into what M (F) is made of.
@@ -255,8 +253,7 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
   WeightBlock<kOwn>& block = memory.block;
   WeightStage& stage = memory.stage;
   const int H = op.H(), T = op.T(), groups = weight_groups(op);
-  const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y),
-            thread = static_cast<int>(threadIdx.x);
+  const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), thread = thread_id();
   const ReadWeightsFields<float> s(op, r, bh / H, bh % H);
   const bool fades = kOwn && s.channels > 0;
   for (int j = 0; j < weight_blocks(op); ++j) {

@@ -35,10 +35,10 @@ __global__ void __launch_bounds__(C > 16 ? 512 : 256)
   const RowCells<C> cells;
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
   const int T = op.T(), H = op.H(), K = op.K(), b = item / H, h = item % H, chunks = (T + chunk - 1) / chunk;
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = thread_id();
   const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
       log_decay(op.log_decay, r, b, h, T, H, 1);
-  const std::int64_t size = static_cast<std::int64_t>(K) * K;
+  const std::int64_t size = std::int64_t{K} * K;
   float G[C], x[C];
   cells.load(op.start_keys ? op.start_keys.value.at(r) + item * size : nullptr, K, K, G);
   for (int t = 0; t < T; ++t) {
@@ -56,8 +56,7 @@ __global__ void __launch_bounds__(C > 16 ? 512 : 256)
       __syncthreads();
     }
     if (t % chunk == 0)
-      cells.store(Write::overwrite,
-                  states.at(r) + (static_cast<std::int64_t>(item) * chunks + t / chunk) * size, K, K, G);
+      cells.store(Write::overwrite, states.at(r) + (std::int64_t{item} * chunks + t / chunk) * size, K, K, G);
     const float fade = numbers[s][0], own = cells.row < K ? numbers[s][1] * keys[s][cells.row] : 0.0f;
     cells.columns_of(keys[s], x);
     CT_FOR(c, C) G[c] = fade * G[c] + own * x[c];
@@ -77,12 +76,11 @@ struct RidgeTeam {
   const RidgeOp& op;
   float *row, *sums;  ///< shared: a vector; parts of two sums in turn
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), r = static_cast<int>(blockIdx.y);
-  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + static_cast<int>(threadIdx.x) / kLanes;
+  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, lane = thread_id() % kLanes;
+  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + thread_id() / kLanes;
   const int item = at / groups, b = item / H, h = item % H, first = at % groups * kRidgeGroup,
             end = first + kRidgeGroup < T ? first + kRidgeGroup : T;
-  const std::int32_t* const position =
-      op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const std::int32_t* const position = op.position ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
   int parity = 0;  ///< of the sum: the one before may still be read
 
   /// True if a query sees tokens of the group alone. By all lanes of a warp.
@@ -160,14 +158,14 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   using Team = RidgeTeam<N, S>;
   __shared__ alignas(16) float rows[kRidgeWarps / S][Team::kWide];
   __shared__ float sums_of_warps[2 * S];
-  Team team{op, rows[static_cast<int>(threadIdx.x) / Team::kLanes], sums_of_warps};
+  Team team{op, rows[thread_id() / Team::kLanes], sums_of_warps};
   const int T = team.T, H = team.H, K = team.K, r = team.r, b = team.b, h = team.h, first = team.first;
   if (team.item >= op.B() * H || !team.wanted()) return;
   const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
       log_decay(op.log_decay, r, b, h, T, H, 1);
   typename Team::Matrix M;  // H
   typename Team::Vector ridge, key;
-  team.read(op.ridge.value.at(r) + static_cast<std::int64_t>(team.item) * K, ridge);
+  team.read(op.ridge.value.at(r) + std::int64_t{team.item} * K, ridge);
   const std::int64_t chunks = (T + chunk - 1) / chunk;
   team.read(states.at(r) + (team.item * chunks + first / chunk) * K * K, M);
   int n = first / chunk * chunk;  // tokens in M
@@ -176,7 +174,7 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   for (;; ++n) {
     if (n > first || n == 0) {
       each_seeing(team.position, team.Q, T, n, [&](int query) {
-        const std::int64_t where = ((static_cast<std::int64_t>(b) * team.Q + query) * H + h) * K;
+        const std::int64_t where = ((std::int64_t{b} * team.Q + query) * H + h) * K;
         typename Team::Vector residual, x;
         team.read(right.at(r) + where, residual);
         team.solve(M, ridge, residual, x);
@@ -204,19 +202,18 @@ static __global__ void __launch_bounds__(4 * kRidgeLargest)
   __shared__ float sums[4][kRidgeLargest];
   const int H = op.H(), K = op.K(), Q = op.Q(), item = static_cast<int>(blockIdx.x),
             r = static_cast<int>(blockIdx.y);
-  const int part = static_cast<int>(threadIdx.x) / kRidgeLargest,
-            j = static_cast<int>(threadIdx.x) % kRidgeLargest;
+  const int part = thread_id() / kRidgeLargest, j = thread_id() % kRidgeLargest;
   float sum = 0;
   if (j < K) {
     for (int i = part; i < Q; i += 4) {
-      const std::int64_t at = ((static_cast<std::int64_t>(item / H) * Q + i) * H + item % H) * K + j;
+      const std::int64_t at = ((std::int64_t{item / H} * Q + i) * H + item % H) * K + j;
       sum += y.at(r)[at] * op.x.value.at(r)[at];
     }
   }
   sums[part][j] = sum;
   __syncthreads();
   if (part == 0 && j < K)
-    put(op.ridge.write, op.ridge.gradient.at(r) + static_cast<std::int64_t>(item) * K + j,
+    put(op.ridge.write, op.ridge.gradient.at(r) + std::int64_t{item} * K + j,
         (sums[0][j] + sums[1][j]) + (sums[2][j] + sums[3][j]));
 }
 

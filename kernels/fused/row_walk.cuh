@@ -51,18 +51,15 @@ struct RowWalk {
   const RowCells<C> cells = {};
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x), thread = thread_id();
   const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V};
   const bool inside = row < V, writes = inside && cells.part == 0;
-  const std::int32_t* const position =
-      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const std::int32_t* const position = kListed ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
 
   /// Places in [B,T,H], [B,T,H,V] and [B,Q,H,V].
-  __device__ std::int64_t token(int t) const { return (static_cast<std::int64_t>(b) * T + t) * H + h; }
+  __device__ std::int64_t token(int t) const { return (std::int64_t{b} * T + t) * H + h; }
   __device__ std::int64_t row_of(int t) const { return token(t) * V; }
-  __device__ std::int64_t row_of_query(int i) const {
-    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
-  }
+  __device__ std::int64_t row_of_query(int i) const { return ((std::int64_t{b} * Q + i) * H + h) * V; }
   /// Writes q's gradient of query i: d and what each warp has at `parts`, which the block has written.
   CT_DEVICE void put_query(int i, const float* parts, auto&& d) const {
     for (int j = thread; q.gradient && j < K; j += threads) {

@@ -39,15 +39,13 @@ struct Stage {
 struct SmallWalk {
   const Op& op;
   Stage& stage;
-  const int lane = static_cast<int>(threadIdx.x) % kSide, r = static_cast<int>(blockIdx.y);
-  const int items = op.B() * op.H(),
-            place = static_cast<int>(blockIdx.x) * kHalves + static_cast<int>(threadIdx.x) / kSide;
+  const int lane = thread_id() % kSide, r = static_cast<int>(blockIdx.y);
+  const int items = op.B() * op.H(), place = static_cast<int>(blockIdx.x) * kHalves + thread_id() / kSide;
   const bool inside =
       place < items;  ///< else the half walks the last item with the others and writes nothing
   const int item = inside ? place : items - 1;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const std::int32_t* const position =
-      op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const std::int32_t* const position = op.position ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
   const bool erases = op.erase == Erase::delta, channels = op.log_decay && op.log_decay.value.dim(3) > 1;
 
   /// Rows of token t and of query i; numbers of a field follow from them and from what all threads know, so that no lane holds pointers.
@@ -55,7 +53,7 @@ struct SmallWalk {
   CT_DEVICE int row_of_query(int i) const { return (b * Q + i) * H + h; }
   /// This lane's number of a row of `width` numbers, 0 beyond its end.
   CT_DEVICE float number(const In<float>& in, int row, int width) const {
-    return lane < width ? in.value.at(r)[static_cast<std::int64_t>(row) * width + lane] : 0;
+    return lane < width ? in.value.at(r)[std::int64_t{row} * width + lane] : 0;
   }
   CT_DEVICE float gain(int t) const { return op.write_gain ? op.write_gain.value.at(r)[row_of_token(t)] : 1; }
   CT_DEVICE float factor(int t) const {
@@ -66,11 +64,10 @@ struct SmallWalk {
   /// Gradient of this lane's number of a row.
   CT_DEVICE void write(const In<float>& in, int row, int width, float d) const {
     if (in.wanted() && inside && lane < width)
-      put(in.write, in.gradient.at(r) + static_cast<std::int64_t>(row) * width + lane, d);
+      put(in.write, in.gradient.at(r) + std::int64_t{row} * width + lane, d);
   }
   CT_DEVICE float* kept(int segment) const {
-    return op.states.value.at(r) +
-           (static_cast<std::int64_t>(item) * op.states.value.dim(2) + segment) * kState;
+    return op.states.value.at(r) + (std::int64_t{item} * op.states.value.dim(2) + segment) * kState;
   }
   /// A sum over the half, the same in every lane.
   CT_DEVICE static float over_half(float x) {
@@ -141,8 +138,7 @@ struct SmallWalk {
     float query[kSide];
     vector_of(row, query);
     const float o = dot(S, query);
-    if (mine && inside && lane < V)
-      op.o.value.at(r)[static_cast<std::int64_t>(row_of_query(i)) * V + lane] = o;
+    if (mine && inside && lane < V) op.o.value.at(r)[std::int64_t{row_of_query(i)} * V + lane] = o;
   }
   /// Takes a read of S back: writes the query's gradient and adds to G.
   CT_DEVICE void read_back(const float (&S)[kSide], const float (&row)[kSide], int i, bool mine,
@@ -150,7 +146,7 @@ struct SmallWalk {
     float query[kSide], d_query[kSide];
     vector_of(row, query);
     const float d_o = mine && lane < V && op.o.gradient.data
-                          ? op.o.gradient.at(r)[static_cast<std::int64_t>(row_of_query(i)) * V + lane]
+                          ? op.o.gradient.at(r)[std::int64_t{row_of_query(i)} * V + lane]
                           : 0;
     CT_FOR(c, kSide) d_query[c] = S[c] * d_o, G[c] += d_o * query[c];
     scatter_sum<kSide, kSide / 2>(d_query);

@@ -20,7 +20,7 @@ constexpr int kScoreWarps = 8, kScoreThreads = 32 * kScoreWarps;
 /// Rounds of a block of `rounds`, `groups` times as many in all, such that blocks fill a large GPU
 /// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
 inline int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
-  const std::int64_t slots = static_cast<std::int64_t>(kTunedFor) * residents;
+  const std::int64_t slots = std::int64_t{kTunedFor} * residents;
   std::int64_t best = 1, least = INT64_MAX;
   for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
     const std::int64_t blocks = (rounds + some - 1) / some * groups, waves = (blocks + slots - 1) / slots,
@@ -47,9 +47,9 @@ struct RowTeam {
   static constexpr bool kFull = kFull_;
   using Quads = Real[kGroups][4];
 
-  static CT_DEVICE int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  static CT_DEVICE int lane() { return thread_id() % kLanes; }
   /// This lane's team among the warp's.
-  static CT_DEVICE int team() { return static_cast<int>(threadIdx.x) % 32 / kLanes; }
+  static CT_DEVICE int team() { return lane_id() / kLanes; }
   static CT_DEVICE int column(int h) { return 4 * (lane() + kLanes * h); }
 
   /// `row` points to the lane's first column, of which and beyond there are `left`.

@@ -25,13 +25,12 @@ template <class Real>
 void launch_forward(const Exec& exec, const TableScoresForward<Real>& a, int at_once, int residents,
                     void (*kernel)(TableScoresForward<Real>, int, int, int)) {
   const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), R = a.a.R;
-  const std::int64_t slots = static_cast<std::int64_t>(kTunedFor) * residents;
+  const std::int64_t slots = std::int64_t{kTunedFor} * residents;
   int pieces = warps_for(T, at_once);
-  while (pieces < kScoreWarps && static_cast<std::int64_t>(rows) * R * pieces < slots * kScoreWarps)
-    pieces *= 2;
+  while (pieces < kScoreWarps && std::int64_t{rows} * R * pieces < slots * kScoreWarps) pieces *= 2;
   const int together = kScoreWarps / pieces, rounds = (rows + together - 1) / together,
             some = per_block(rounds, R, residents);
-  const std::int64_t blocks = static_cast<std::int64_t>(blocks_for(rounds, some)) * R;
+  const std::int64_t blocks = std::int64_t{blocks_for(rounds, some)} * R;
   const int turn = pieces * at_once, turns = (T + turn - 1) / turn, most = (turns + 1) / 2;
   const int wanted = static_cast<int>(blocks >= slots ? 1 : slots / blocks),
             slices = wanted < most ? wanted : most;
@@ -115,14 +114,14 @@ void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const int m = a.keys.projected[0].columns(), rows = a.d_a.dim(0) * a.d_a.dim(1);
   const unsigned slices = blocks_for(m, kFavorColumns), R = static_cast<unsigned>(a.d_a.R);
   if (a.write_query != Write::none) {
-    const int some = per_block(rows, static_cast<std::int64_t>(a.d_a.R) * slices, residents(0));
+    const int some = per_block(rows, std::int64_t{a.d_a.R} * slices, residents(0));
     launch(exec, "table scores backward (q)", favor_query_gradient<kFull, kTables, Real>,
            dim3(slices, blocks_for(rows, some), R), kScoreThreads, 0, a, some);
     map_queries_back(exec, a);
   }
   unsigned blocks;
-  const RowShares shares = share_rows(a, a.write_projected,
-                                      static_cast<std::int64_t>(a.keys.tables) * a.d_a.R * slices, 2, blocks);
+  const RowShares shares =
+      share_rows(a, a.write_projected, std::int64_t{a.keys.tables} * a.d_a.R * slices, 2, blocks);
   launch(exec, "table scores backward (projected tables)", favor_table_gradient<kFull, kTables, Real>,
          dim3(blocks, slices, R * static_cast<unsigned>(a.keys.tables)), kScoreThreads, 0, a, shares);
 }

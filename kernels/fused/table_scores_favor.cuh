@@ -34,9 +34,9 @@ __global__ void __launch_bounds__(kScoreThreads)
   const bool aligned = m % 4 == 0, both = p > m;
   const int rows = a.a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block + warp / pieces; row < row_end; row += kScoreWarps / pieces) {
-    const Real* q = a.q.at(r) + static_cast<std::int64_t>(row) * p + column;
+    const Real* q = a.q.at(r) + std::int64_t{row} * p + column;
     const int seen = a.position.at(r)[row], n0 = row / Q * T;
-    Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
+    Real* out = a.a.at(r) + std::int64_t{row} * T;
     for (int t0 = begin + warp % pieces * kTeams; t0 < end; t0 += pieces * kTeams) {
       const int t = t0 + Keys::team();
       const auto ids = id_reader(n0 + min(t, end - 1));
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kScoreThreads)
   const int rows = a.d_a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block; row < row_end; ++row) {
     const int seen = clamped(a.position.at(r)[row], T), n0 = row / Q * T;
-    const Real* d_a = a.d_a.at(r) + static_cast<std::int64_t>(row) * T;
+    const Real* d_a = a.d_a.at(r) + std::int64_t{row} * T;
     const Real* shift = a.shift.at(r) + n0;
     typename T_::Quads up, down;
     T_::clear(up), T_::clear(down);
@@ -119,8 +119,7 @@ __global__ void __launch_bounds__(kScoreThreads)
     if (half < (both ? 2 : 1) && column0 + c < m) {
       Real total = 0;
       CT_FOR(w, kScoreWarps) total += sums[w][half][c];
-      a.d_q.at(r)[static_cast<std::int64_t>(row) * p + half * m + column0 + c] =
-          static_cast<Real>(a.scale) * total;
+      a.d_q.at(r)[std::int64_t{row} * p + half * m + column0 + c] = static_cast<Real>(a.scale) * total;
     }
     __syncthreads();
   }
@@ -154,13 +153,13 @@ __global__ void __launch_bounds__(kScoreThreads)
               end = row < row_end ? a.start[table].at(r)[safe + 1] : begin;
     typename T_::Quads total, known;
     T_::clear(total);
-    T_::load(own + static_cast<std::int64_t>(safe) * m, projected.left, projected.aligned, known);
+    T_::load(own + std::int64_t{safe} * m, projected.left, projected.aligned, known);
     const auto weigh = [&](int at) { return scale * a.d_a.at(r)[at]; };
     const auto visit = [&](const ListEntry<kOthers, Real>(&entry)[kAtOnce]) {
       typename T_::Quads z[kAtOnce], up[kAtOnce], down[kAtOnce];
       Real s[kAtOnce];
       CT_FOR(u, kAtOnce) {
-        const Real* g_row = q + static_cast<std::int64_t>(entry[u].query_row) * p;
+        const Real* g_row = q + std::int64_t{entry[u].query_row} * p;
         s[u] = shift[entry[u].token];
         projected.sum(entry[u].ids, z[u]);
         T_::load(g_row, projected.left, projected.aligned, up[u]);
@@ -187,7 +186,7 @@ __global__ void __launch_bounds__(kScoreThreads)
       Real sum = 0;
       for (int w = 0; w < pieces; ++w) sum += sums[local * pieces + w][c];
       put(a.write_projected[table],
-          a.d_projected[table].at(r) + static_cast<std::int64_t>(first + local) * m + column0 + c, sum);
+          a.d_projected[table].at(r) + std::int64_t{first + local} * m + column0 + c, sum);
     }
     __syncthreads();
   }

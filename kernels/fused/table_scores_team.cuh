@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
   const int rows = a.a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block + warp / pieces; row < row_end; row += kScoreWarps / pieces) {
     QueryRow<Team, kNu> q;
-    q.load(a.q.at(r) + static_cast<std::int64_t>(row) * p, d);
+    q.load(a.q.at(r) + std::int64_t{row} * p, d);
     const int seen = a.position.at(r)[row], n0 = row / Q * T;
-    Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
+    Real* out = a.a.at(r) + std::int64_t{row} * T;
     const int step = pieces * kAtOnce * Team::kTeams;
     TokenIds<kTables> ids[kAtOnce];
     const auto look_up = [&](int t0) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
   for (int first = blockIdx.y * rows_per_block; first < row_end; first += at_once) {
     const int row = min(first + warp / pieces, row_end - 1);
     const int seen = clamped(a.position.at(r)[row], T), n0 = row / Q * T;
-    const Real* d_a = a.d_a.at(r) + static_cast<std::int64_t>(row) * T;
+    const Real* d_a = a.d_a.at(r) + std::int64_t{row} * T;
     Row sum;
     sum.clear();
     const int step = pieces * kAtOnce * Team::kTeams;
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
       const Real* part = sums + local * (pieces - 1) * p + i;  // of the first warp of this row
       Real total = 0;
       for (int w = 0; w < pieces; ++w) total += part[w * p];
-      a.d_q.at(r)[static_cast<std::int64_t>(first) * p + i] = static_cast<Real>(a.scale) * total;
+      a.d_q.at(r)[std::int64_t{first} * p + i] = static_cast<Real>(a.scale) * total;
     }
     __syncthreads();
   }
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
     const int row = first + warp / pieces, safe = min(row, row_end - 1);
     const int begin = a.start[table].at(r)[safe],
               end = row < row_end ? a.start[table].at(r)[safe + 1] : begin;
-    const Real* own_row = own + static_cast<std::int64_t>(safe) * d;
+    const Real* own_row = own + std::int64_t{safe} * d;
     typename Team::Quads known, total;
     Team::load(own_row + Team::column(0), d - Team::column(0), d % 4 == 0, known);
     Team::clear(total);
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
     walk_list<Team>(a, id_reader, r, table, begin, end, piece * Team::kTeams + Team::team(),
                     pieces * Team::kTeams, weigh, visit);
     if (Team::kFull && kNu <= 0 && pieces == 1) {
-      Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(safe) * d;
+      Real* out = a.d_table[table].at(r) + std::int64_t{safe} * d;
       Team::each([&](int h, int k) {
         const Real sum = Team::sum_teams(total[h][k]);
         if (Team::team() == 0 && row < row_end) put(a.write_table[table], out + Team::column(h) + k, sum);
@@ -252,8 +252,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
       const int local = i / d, c = i - local * d;
       Real sum = 0;
       for (int w = 0; w < pieces; ++w) sum += sums[(local * pieces + w) * d + c];
-      put(a.write_table[table], a.d_table[table].at(r) + static_cast<std::int64_t>(first + local) * d + c,
-          sum);
+      put(a.write_table[table], a.d_table[table].at(r) + std::int64_t{first + local} * d + c, sum);
     }
     __syncthreads();
   }

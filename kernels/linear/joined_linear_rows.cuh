@@ -33,7 +33,7 @@ struct RowBlocks {
       const int2 of = list[min(c, s.columns - 1) / 16];
       const bool there = c < s.columns && of.y + c % 16 < a.w[of.x].value.dim(0);
       const auto* from = reinterpret_cast<const Four<float>*>(
-          a.w[of.x].value.at(r) + static_cast<std::int64_t>(there ? of.y + c % 16 : 0) * D + 8 * i);
+          a.w[of.x].value.at(r) + std::int64_t{there ? of.y + c % 16 : 0} * D + 8 * i);
       uint2 low = pairs_of(from[0]), high = pairs_of(from[1]);
       if (!there) low = high = make_uint2(0, 0);
       *reinterpret_cast<uint4*>(to + c / kWgmmaRows * kBlock + i * kWgmmaLine + c % kWgmmaRows * 8) =
@@ -46,13 +46,13 @@ struct RowBlocks {
   }
   /// Four warps' own barrier.
   static __device__ void meet() {
-    asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(threadIdx.x) / 128 + 1), "n"(128) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(thread_id() / 128 + 1), "n"(128) : "memory");
   }
   /// Brings the rows that request() copied to registers, as operands; then the tile is free.
   static __device__ void collect(std::uint16_t* tile, unsigned (&rows)[D / 16][4]) {
     copies_end();
     meet();
-    operands(OperandRows<D>{tile}, static_cast<int>(threadIdx.x) / 32 % 4 * 16, rows);
+    operands(OperandRows<D>{tile}, warp_id() % 4 * 16, rows);
     meet();
   }
 };
@@ -78,7 +78,7 @@ struct NarrowColumns {
   __device__ NarrowColumns(const Tensor<float>& of, int r, int ld_, int first_)
       : rows(of.at(r)), is_bf16(of.is_bf16()), ld(ld_), first(first_), N(static_cast<int>(of.rows())) {}
   __device__ bool has(int row, int c) const { return row < N && first + c < ld; }
-  __device__ std::int64_t at(int row, int c) const { return static_cast<std::int64_t>(row) * ld + first + c; }
+  __device__ std::int64_t at(int row, int c) const { return std::int64_t{row} * ld + first + c; }
   /// Number (row, c) and the next as operands, 0 outside.
   __device__ unsigned operands(int row, int c) const {
     float x[2];
@@ -109,8 +109,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
   const int blocks = Rows::blocks(s), whole = s.whole_columns(kWgmmaRows) / kWgmmaRows,
-            owner = static_cast<int>(threadIdx.x) / 128, lane = threadIdx.x % 32,
-            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+            owner = thread_id() / 128, lane = threadIdx.x % 32, r0 = warp_id() % 4 * 16;
   std::uint16_t* const tile_at = ws + blocks * Rows::kBlock + owner * Rows::kTile;
   auto* const bias = reinterpret_cast<float*>(ws + blocks * Rows::kBlock + kOwners * Rows::kTile);
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), tiles = (N + kWgmmaRows - 1) / kWgmmaRows,
@@ -121,7 +120,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   Rows::load(a, s, r, list, ws);
-  for (int c = static_cast<int>(threadIdx.x); c < blocks * kWgmmaRows; c += kJoinedThreads) {
+  for (int c = thread_id(); c < blocks * kWgmmaRows; c += kJoinedThreads) {
     const int2 of = list[min(c, s.columns - 1) / 16];
     const Tensor<float>& b = a.b[of.x].value;
     bias[c] = b && c < s.columns && of.y + c % 16 < b.columns() ? b.at(r)[of.y + c % 16] : 0;
@@ -168,8 +167,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int whole = s.whole_columns(D), chunks = whole / D, owner = static_cast<int>(threadIdx.x) / 128,
-            lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int whole = s.whole_columns(D), chunks = whole / D, owner = thread_id() / 128,
+            lane = threadIdx.x % 32, r0 = warp_id() % 4 * 16;
   std::uint16_t* const tile_at = ws + Rows::blocks(s) * Rows::kBlock + owner * Rows::kTile;
   const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
             tiles = (N + kWgmmaRows - 1) / kWgmmaRows, walkers = kOwners * static_cast<int>(gridDim.x);

@@ -84,14 +84,11 @@ struct FewColumns {
   bool is_bf16;
   int ld, first, width, N, end;
 
-  __device__ static int row(int i) {
-    return static_cast<int>(threadIdx.x) / kFewColumns + i * (kJoinedThreads / kFewColumns);
-  }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kFewColumns; }
+  __device__ static int row(int i) { return thread_id() / kFewColumns + i * (kJoinedThreads / kFewColumns); }
+  __device__ static int column() { return thread_id() % kFewColumns; }
   CT_DEVICE void ask(int tile, float (&next)[kTurns]) const {
     CT_FOR(i, kTurns) {
-      const std::int64_t n = static_cast<std::int64_t>(tile) * kJoinedRows + row(i),
-                         at = n * ld + first + column();
+      const std::int64_t n = std::int64_t{tile} * kJoinedRows + row(i), at = n * ld + first + column();
       next[i] = 0;
       if (tile >= end || n >= N || column() >= width) continue;
       next[i] = is_bf16 ? __uint_as_float(unsigned{reinterpret_cast<const std::uint16_t*>(from)[at]} << 16)
@@ -121,7 +118,7 @@ CT_DEVICE void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
             tiles = (N + kJoinedRows - 1) / kJoinedRows;
   const int piece = static_cast<int>(blockIdx.x) / s.count;
   const LinearSlabs::Slab slab = s.slab[static_cast<int>(blockIdx.x) % s.count];
-  const int end = static_cast<int>(static_cast<std::int64_t>(tiles) * (piece + 1) / s.pieces);
+  const int end = static_cast<int>(std::int64_t{tiles} * (piece + 1) / s.pieces);
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
   const int ld = a.w[slab.output].value.dim(0);
@@ -143,10 +140,9 @@ CT_DEVICE void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
     }
     copies_commit();
   };
-  const int warp = static_cast<int>(threadIdx.x) / 32, o0 = warp / kColumnGroups * kOwnRows,
-            c0 = warp % kColumnGroups * kOwn;
+  const int warp = warp_id(), o0 = warp / kColumnGroups * kOwnRows, c0 = warp % kColumnGroups * kOwn;
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
-  int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
+  int tile = static_cast<int>(std::int64_t{tiles} * piece / s.pieces);
   const FewColumns columns{g, y_is_bf16, ld, slab.first, slab.width, N, end};
   float next[FewColumns::kTurns] = {};
   if (few) columns.ask(tile, next);
@@ -192,7 +188,7 @@ CT_DEVICE void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
     if (o0 < slab.width) add_outer<D>(xs, ys, o0, c0, sums);
   }
   copies_end();
-  float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
+  float* const out = a.pieces.value.at(r) + std::int64_t{piece} * s.piece_size;
   put_weights(out, s, slab, o0, c0, sums);
   if (biased) put_biases(out, s, slab, side, memory);
 }

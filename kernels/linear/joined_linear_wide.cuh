@@ -78,8 +78,8 @@ struct WideMatrix {
 /// 64 rows and columns of a matrix on their way to shared memory, eight neighbours a thread at a time.
 template <int kThreads>
 struct WidePart {
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % 8 * 8; }
-  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 8 + i * (kThreads / 8); }
+  __device__ static int column() { return thread_id() % 8 * 8; }
+  __device__ static int row(int i) { return thread_id() / 8 + i * (kThreads / 8); }
   static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kThreads;
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
     return tile + wide_place(row(i), column() / 8);
@@ -89,7 +89,7 @@ struct WidePart {
     CT_FOR(i, kTurns) {
       const int n = n0 + row(i);
       const bool there = n < m.rows && c < m.columns;
-      const std::int64_t at = there ? static_cast<std::int64_t>(n) * m.columns + c : 0;
+      const std::int64_t at = there ? std::int64_t{n} * m.columns + c : 0;
       if (m.is_bf16) {
         copy_async_or_zero(place(tile, i), reinterpret_cast<const std::uint16_t*>(m.data) + at,
                            there ? 16 : 0);
@@ -126,7 +126,7 @@ struct WideRaw {
       for (int i = threadIdx.x; i < kWideBlock * valid / kEach; i += kWideThreads) {
         const int row = i * kEach / valid, c = i * kEach % valid;
         const bool there = n0 + row < m.rows;
-        const std::int64_t at = there ? static_cast<std::int64_t>(n0 + row) * m.columns + c0 + c : 0;
+        const std::int64_t at = there ? std::int64_t{n0 + row} * m.columns + c0 + c : 0;
         copy_async_or_zero<4 * kEach>(tile + place(row, c), m.data + at, there ? 4 * kEach : 0);
       }
     };
@@ -140,8 +140,7 @@ struct WideRaw {
   }
   /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
   CT_DEVICE static void read(unsigned (&a)[4], const float* tile, int k, int r0) {
-    const int row = k + 2 * (static_cast<int>(threadIdx.x) % 4),
-              c = r0 + static_cast<int>(threadIdx.x) % 32 / 4;
+    const int row = k + 2 * (thread_id() % 4), c = r0 + lane_id() / 4;
     CT_FOR(i, 4)
       a[i] = bf16_pair(tile[place(row + i / 2 * 8, c + i % 2 * 8)],
                        tile[place(row + i / 2 * 8 + 1, c + i % 2 * 8)]);
@@ -159,8 +158,8 @@ __global__ void __launch_bounds__(kThreads)
   const int of = block.x, o = block.y + row % kWideBlock;
   Four<float> low = {}, high = {};
   if (o < a.w[of].value.dim(0) && c < s.inputs) {
-    const auto* from = reinterpret_cast<const Four<float>*>(a.w[of].value.at(r) +
-                                                            static_cast<std::int64_t>(o) * s.inputs + c);
+    const auto* from =
+        reinterpret_cast<const Four<float>*>(a.w[of].value.at(r) + std::int64_t{o} * s.inputs + c);
     low = from[0], high = from[1];
   }
   const uint2 x = pairs_of(low), y = pairs_of(high);
@@ -183,7 +182,7 @@ CT_DEVICE void put_block(Write mode, float* rows, bool is_bf16, int C, int c0, i
     CT_FOR(j, 8) {
       const int c = c0 + j * 8 + 2 * (lane % 4);
       if (c >= C) continue;
-      const std::int64_t at = static_cast<std::int64_t>(n) * C + c;
+      const std::int64_t at = std::int64_t{n} * C + c;
       float x = sums[j][2 * half], y = sums[j][2 * half + 1];
       if (is_bf16) {
         auto* const to = reinterpret_cast<unsigned*>(reinterpret_cast<std::uint16_t*>(rows) + at);
@@ -222,8 +221,7 @@ struct WideMap {
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
             input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2,
             pairs = kForward ? output_pairs : input_pairs, above = static_cast<int>(blockIdx.x) / pairs;
-  const int lane = threadIdx.x % 32, group = static_cast<int>(threadIdx.x) / 128,
-            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int lane = threadIdx.x % 32, group = thread_id() / 128, r0 = warp_id() % 4 * 16;
   /// Of a weights' tile: which part of the rows it sums over.
   const int piece = kWeights ? above / output_pairs : 0;
   const int begin = kWeights ? share(piece) : 0, end = kWeights   ? share(piece + 1)  ///< steps of the sum
@@ -253,7 +251,7 @@ struct WideMap {
 
   __device__ int share(int part) const {
     const int all = (N + kWideBlock - 1) / kWideBlock;
-    return static_cast<int>(static_cast<std::int64_t>(all) * part / s.pieces);
+    return static_cast<int>(std::int64_t{all} * part / s.pieces);
   }
   CT_DEVICE WideMatrix d_y(int block, int& column) const {
     const int2 of = output_of(a, s, block);
@@ -363,20 +361,18 @@ struct WideMap {
       }
     }
   }
-  __device__ float* out() const {
-    return a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
-  }
+  __device__ float* out() const { return a.pieces.value.at(r) + std::int64_t{piece} * s.piece_size; }
   CT_DEVICE void put_sides(float* all,
                            Sides& side) const {  // all: [warp][block][64 columns]
     __syncthreads();                             // tiles are read
-    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int warp = warp_id();
     CT_FOR2(h, 2, e, 8) {
       side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
       side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
       if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
     }
     __syncthreads();
-    const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;
+    const int h = thread_id() / kWideBlock, c = threadIdx.x % kWideBlock;
     if (h > 1 || first_row + h >= s.count) return;
     const int2 of = output_of(a, s, first_row + h);
     if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
@@ -428,7 +424,7 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
 }
 
 inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
-  const std::int64_t pieces = static_cast<std::int64_t>(s.count) * kWideBlock * s.whole_inputs() / 8;
+  const std::int64_t pieces = std::int64_t{s.count} * kWideBlock * s.whole_inputs() / 8;
   launch(exec, "joined_linear (operands)", round_weights<kWideThreads>,
          per_replica(blocks_for(pieces, kWideThreads), a.x.value.R), kWideThreads, 0, a, s);
 }

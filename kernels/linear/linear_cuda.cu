@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(32 * kWarps) one_output(const __grid_constant_
   const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y,
             in = a.x.value.columns();
   if (n >= a.x.value.rows()) return;
-  const Real* x = a.x.value.at(r) + static_cast<std::int64_t>(n) * in;
+  const Real* x = a.x.value.at(r) + std::int64_t{n} * in;
   const Real* w = a.w.value.at(r);
   Real y = 0;
   for (int i = threadIdx.x % 32; i < in; i += 32)
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(32 * kWarps) one_output_d_x(const __grid_const
             in = a.x.gradient.columns();
   if (n >= a.x.gradient.rows()) return;
   const Real d_y = rounded(a.precision, a.y.gradient.at(r)[n]);
-  Real* d_x = a.x.gradient.at(r) + static_cast<std::int64_t>(n) * in;
+  Real* d_x = a.x.gradient.at(r) + std::int64_t{n} * in;
   for (int i = threadIdx.x % 32; i < in; i += 32)
     put(a.x.write, d_x + i, d_y * rounded(a.precision, a.w.value.at(r)[i]));
 }
@@ -121,9 +121,9 @@ void weight_gradient_by_pieces(const Exec& exec, const Linear<Real>& a) {
   WeightGradient<Real> product;
   product.M = out, product.N = in, product.K = n;
   product.a = read_only(a.y.gradient, out);
-  product.a.batch = static_cast<std::int64_t>(n) * out;
+  product.a.batch = std::int64_t{n} * out;
   product.b = read_only(a.x.value, in);
-  product.b.batch = static_cast<std::int64_t>(n) * in;
+  product.b.batch = std::int64_t{n} * in;
   product.c = {a.pieces.value.data, replica, columns, in};
   if (a.b.wanted()) {
     product.d_b = {a.pieces.value.data + Linear<Real>::padded(out * in), replica, columns, 0};
@@ -131,8 +131,7 @@ void weight_gradient_by_pieces(const Exec& exec, const Linear<Real>& a) {
   }
   product.precision = a.precision;
   gemm<Real>(exec, "linear backward (w)", product, P, R, a.precision);
-  const std::int64_t weights = static_cast<std::int64_t>(out) * in,
-                     gap = Linear<Real>::padded(out * in) - weights;
+  const std::int64_t weights = std::int64_t{out} * in, gap = Linear<Real>::padded(out * in) - weights;
   sum_pieces<Real, 256, 1>(
       exec, "linear backward (pieces)", R, weights + (a.b.wanted() ? out : 0), P, columns,
       [=] __device__(int r, std::int64_t i) { return a.pieces.value.at(r) + (i < weights ? i : i + gap); },

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
     rounded_rows(const __grid_constant__ CrossEntropy<float> op, std::int64_t begin, bool gradients,
                  const __grid_constant__ Tensor<float> apart) {
   const int r = blockIdx.y, fours = op.V() / 4;
-  const std::int64_t n = begin + blockIdx.x, first = static_cast<std::int64_t>(blockIdx.x) * op.V();
+  const std::int64_t n = begin + blockIdx.x, first = std::int64_t{blockIdx.x} * op.V();
   const float* const y = op.logits.value.at(r) + first;
   const auto* const x = reinterpret_cast<const Four<float>*>(y);
   auto* const out = reinterpret_cast<uint2*>(apart.bf16_at(r) + first);
@@ -210,7 +210,7 @@ void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTile
 
 /// x in bf16, eight numbers a thread.
 __global__ void __launch_bounds__(kThreads) round_rows(const __grid_constant__ CrossEntropy<float> op) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int r = blockIdx.y;
   if (i >= op.x.value.size() / 8) return;
   float v[4], u[4];
@@ -254,8 +254,8 @@ void by_products(const Exec& exec, const CrossEntropy<float>& op, bool gradients
     const Tensor<float> kept = part(at.sum_at, V, D);
     const bool first = begin == 0, last = begin + count == rows;
     sum_pieces<float, 256, 1>(
-        exec, "cross_entropy backward (pieces)", R, static_cast<std::int64_t>(V) * D, at.maps.pieces,
-        at.maps.piece_size, [=] __device__(int r, std::int64_t i) { return maps.pieces.value.at(r) + i; },
+        exec, "cross_entropy backward (pieces)", R, std::int64_t{V} * D, at.maps.pieces, at.maps.piece_size,
+        [=] __device__(int r, std::int64_t i) { return maps.pieces.value.at(r) + i; },
         [=] __device__(int r, std::int64_t i, float sum) {
           if (!first) sum += kept.at(r)[i];
           last ? put(w.write, w.gradient.at(r) + i, sum) : put(Write::overwrite, kept.at(r) + i, sum);

@@ -44,14 +44,14 @@ struct EntropySide {
   int rows;
 
   __device__ const std::uint16_t* at(int row, int column) const {
-    return numbers + static_cast<std::int64_t>(row / kEntropyStep) * kEntropyStep * D +
-           column / 8 * kEntropyLine + row % kEntropyStep * 8 + column % 8;
+    return numbers + std::int64_t{row / kEntropyStep} * kEntropyStep * D + column / 8 * kEntropyLine +
+           row % kEntropyStep * 8 + column % 8;
   }
   /// Rows row and row + 8 as the left operand of mma.
   __device__ void read(int row, unsigned (&a)[D / 16][4]) const {
     CT_FOR(half, 2) {
-      const auto* from = reinterpret_cast<const unsigned*>(
-          at(min(row + 8 * half, rows - 1), 2 * (static_cast<int>(threadIdx.x) % 4)));
+      const auto* from =
+          reinterpret_cast<const unsigned*>(at(min(row + 8 * half, rows - 1), 2 * (thread_id() % 4)));
       CT_FOR(k, D / 16) {
         a[k][half] = from[k * kEntropyLine];
         a[k][2 + half] = from[k * kEntropyLine + kEntropyLine / 2];
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
     round_operands(const __grid_constant__ CrossEntropy<float> op) {
   wait_for_earlier();
   constexpr int kPieces = kEntropyStep * D / 8;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kEntropyThreads + threadIdx.x,
+  const std::int64_t i = std::int64_t{blockIdx.x} * kEntropyThreads + threadIdx.x,
                      rows = EntropyTiles::whole(op.rows());
   const int r = blockIdx.y, within = static_cast<int>(i % kPieces), column = within / kEntropyStep * 8,
             C = op.x.value.columns();
@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(kEntropyThreads)
 /// Steps of a part: from and to.
 CT_DEVICE int2 entropy_steps(int rows, int part, int parts) {
   const int steps = (rows + kEntropyStep - 1) / kEntropyStep;
-  return make_int2(static_cast<int>(static_cast<std::int64_t>(steps) * part / parts),
-                   static_cast<int>(static_cast<std::int64_t>(steps) * (part + 1) / parts));
+  return make_int2(static_cast<int>(std::int64_t{steps} * part / parts),
+                   static_cast<int>(std::int64_t{steps} * (part + 1) / parts));
 }
 
 /// Steps of one side on their way through shared memory, with what belongs to their rows where kPairs.
@@ -180,7 +180,7 @@ class EntropySteps {
   __device__ void request(int i) {
     std::uint16_t* const to = numbers_ + i % kStages * kEntropyStage<D>;
     float2* const to_pairs = pairs_ + i % kStages * kEntropyStep;
-    const std::uint16_t* const from = from_ + static_cast<std::int64_t>(i) * kEntropyStep * D;
+    const std::uint16_t* const from = from_ + std::int64_t{i} * kEntropyStep * D;
     const float2* const from_pairs = from_pairs_ + i * kEntropyStep;
 #if CROSSTALK_WGMMA
     constexpr unsigned kNumbers = kEntropyStep * D * sizeof(std::uint16_t),
@@ -193,7 +193,7 @@ class EntropySteps {
     constexpr int kPieces = kEntropyStep * D / 8;
     static_assert(kPieces % kEntropyThreads == 0);
     if (i < count_) {
-      const int thread = static_cast<int>(threadIdx.x);
+      const int thread = thread_id();
       CT_FOR(turn, kPieces / kEntropyThreads) {
         const int at = thread + turn * kEntropyThreads;
         copy_async(to + at % kEntropyStep * EntropyTile<D>::kStep + at / kEntropyStep * 8, from + at * 8);
@@ -254,7 +254,7 @@ struct EntropyProducts {
   CT_DEVICE void begin(const std::uint16_t* step, [[maybe_unused]] const std::uint16_t* before,
                        [[maybe_unused]] bool last) {
 #if CROSSTALK_WGMMA
-    const int group = static_cast<int>(threadIdx.x) / 128;
+    const int group = thread_id() / 128;
     const std::uint64_t words = wgmma_columns<kEntropyLine>(step);
     hold();
     await_turn(group);
@@ -277,7 +277,7 @@ struct EntropyProducts {
     if constexpr (kEntropyHolds<D>)
       scores(rows, tile, 0, y);
     else
-      scores(EntropyTile<D>{own}, static_cast<int>(threadIdx.x) / 32 * 16, tile, 0, y);
+      scores(EntropyTile<D>{own}, warp_id() * 16, tile, 0, y);
 #endif
   }
   CT_DEVICE void settle() {
@@ -339,8 +339,7 @@ template <int D>
 CT_DEVICE void store_pieces(float* piece, int part, int rows, int row, const float (&sums)[D / 8][4]) {
   CT_FOR(half, 2) {
     if (row + 8 * half >= rows) continue;
-    float* to = piece + (static_cast<std::int64_t>(part) * rows + row + 8 * half) * D +
-                2 * (static_cast<int>(threadIdx.x) % 4);
+    float* to = piece + (std::int64_t{part} * rows + row + 8 * half) * D + 2 * (thread_id() % 4);
     CT_FOR(n, D / 8)
       *reinterpret_cast<float2*>(to + n * 8) = make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
   }

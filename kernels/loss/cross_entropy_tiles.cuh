@@ -44,7 +44,7 @@ struct EntropyRows {
     const auto has = [&](int half) { return target[half] / kEntropyStep == step && target[half] >= 0; };
     // Few steps have somebody's target, and one the end of the vocabulary.
     if ((step + 1) * kEntropyStep > words || has(0) || has(1)) {
-      const int v0 = step * kEntropyStep + 2 * (static_cast<int>(threadIdx.x) % 4);
+      const int v0 = step * kEntropyStep + 2 * (thread_id() % 4);
       CT_FOR2(n, kEntropyCount, e, 4) {
         const int v = v0 + n * 8 + e % 2;
         if (v >= words) y[n][e] = -INFINITY;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   const int part = static_cast<int>(blockIdx.x) % tiles.parts, r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);
   const int first = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows,
-            row = first + static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+            row = first + warp_id() * 16 + lane_id() / 4;
   EntropyProducts<D, kMix> products;
   products.take(view.x, first, row, memory);
   EntropyRows rows;
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   }
   products.end(before);
   if constexpr (kMix) store_pieces<D>(view.piece, part, view.x.rows, row, products.sums);
-  rows.put(row, view.x.rows, view.part + static_cast<std::int64_t>(part) * view.x.rows);
+  rows.put(row, view.x.rows, view.part + std::int64_t{part} * view.x.rows);
 }
 
 /// Joins the parts of a row, a warp a row; kMix: d_x.
@@ -153,14 +153,14 @@ template <int D, bool kMix>
 __global__ void __launch_bounds__(kEntropyThreads)
     finish_rows(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
   wait_for_earlier();
-  const int n = static_cast<int>(blockIdx.x) * kEntropyWarps + static_cast<int>(threadIdx.x) / 32,
-            r = blockIdx.y, lane = threadIdx.x % 32;
+  const int n = static_cast<int>(blockIdx.x) * kEntropyWarps + warp_id(), r = blockIdx.y,
+            lane = threadIdx.x % 32;
   const EntropyView<D> view(op, tiles, r);
   const int rows = view.x.rows;
   if (n >= EntropyTiles::whole(rows)) return;
   const int target = n < rows ? op.target.value.at(r)[n] : -1;
   const auto part_of = [&](int part) {
-    const float4 some = view.part[static_cast<std::int64_t>(part) * rows + n];
+    const float4 some = view.part[std::int64_t{part} * rows + n];
     return EntropySums{some.x, some.y, some.z, some.w};
   };
   EntropySums all;
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
   const int C = op.x.value.columns();
   float sums[D / 32] = {};
   for (int part = 0; part < tiles.parts; ++part) {
-    const float* const piece = view.piece + (static_cast<std::int64_t>(part) * rows + n) * D + lane;
+    const float* const piece = view.piece + (std::int64_t{part} * rows + n) * D + lane;
     const float scale = power_of_two(part_of(part).base - all.base);
     CT_FOR(i, D / 32) sums[i] += piece[32 * i] * scale;
   }
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
     const int c = lane + 32 * i;
     const float word = __uint_as_float(static_cast<unsigned>(*view.w.at(max(target, 0), c)) << 16);
     if (c < C)
-      put(op.x.write, op.x.gradient.at(r) + static_cast<std::int64_t>(n) * C + c,
+      put(op.x.write, op.x.gradient.at(r) + std::int64_t{n} * C + c,
           target < 0 ? 0 : share * (sums[i] / all.total - word));
   }
 }
@@ -204,8 +204,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   const float share = op.share.value.at(r)[0];
   const int lane = threadIdx.x % 32,
             block = static_cast<int>(blockIdx.x) / tiles.w_parts * EntropyTiles::kRows,
-            first = block + static_cast<int>(threadIdx.x) / 32 * 16, row = first + lane / 4,
-            column = 2 * (lane % 4);
+            first = block + warp_id() * 16, row = first + lane / 4, column = 2 * (lane % 4);
   EntropyProducts<D, true> products;
   auto& y = products.y;
   products.take(view.w, block, row, memory);

@@ -45,14 +45,14 @@ __global__ void __launch_bounds__(kThreads)
       y[v] = 0;
       first[v] = first[chunk + v] = INT_MAX;
     }
-    int value = thread < T ? tokens[static_cast<std::int64_t>(thread) * C] : -1;
+    int value = thread < T ? tokens[std::int64_t{thread} * C] : -1;
     Real weight = thread < T ? inverse * scores[thread] : Real(0);
     int* used = nullptr;  // what this thread leaves behind in the list of the round before
     int round = 0;
     __syncthreads();
     for (int t0 = 0; t0 < T; t0 += threads) {
       const int next = t0 + threads + thread, at = value - begin;  // the next token is fetched meanwhile
-      const int next_value = next < T ? tokens[static_cast<std::int64_t>(next) * C] : -1;
+      const int next_value = next < T ? tokens[std::int64_t{next} * C] : -1;
       const Real next_weight = next < T ? inverse * scores[next] : Real(0);
       bool waits = value >= begin && value < end;
       while (__syncthreads_or(waits)) {
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     gather_values_backward(const __grid_constant__ GatherValues<Real> a) {
-  const std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t e = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int r = blockIdx.y, T = a.a.gradient.columns(), V = a.y.gradient.columns(), Q = a.a.gradient.dim(1),
             C = a.tokens.value.columns();
   if (e >= a.a.gradient.size()) return;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   const Real *d_y = a.y.gradient.at(r) + i * V, *w = a.w.value.at(r) + i * T,
              inverse = a.inverse.value.at(r)[i];
   const auto d_w = [&](int t) {
-    const int value = tokens[static_cast<std::int64_t>(t) * C];
+    const int value = tokens[std::int64_t{t} * C];
     return value >= 0 ? d_y[value] : Real(0);
   };
   Real along = 0;
@@ -159,7 +159,7 @@ __device__ Real loss_of(const SquaredLoss<Real>& a, int r, std::int64_t i, bool 
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ SquaredLoss<Real> a) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y;
   if (i < a.y.value.rows()) loss_of(a, r, i);
 }
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ Sq
 template <class Real>
 __global__ void __launch_bounds__(kThreads) loss_backward(const __grid_constant__ SquaredLoss<Real> a) {
   const int r = blockIdx.y, V = a.y.value.columns();
-  const std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t e = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const bool inside = e < a.y.value.size();
   const std::int64_t i = inside ? e / V : 0;
   const int target = a.target.value.at(r)[i];

@@ -82,8 +82,7 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
 template <class Op>
 void check_sizes(const char* name, const Op& op) {
   const auto check = [&](int rows, int ld) {
-    if (static_cast<std::int64_t>(rows) * ld > INT32_MAX)
-      refuse_shape(name, "rows of a matrix", rows, INT32_MAX / ld);
+    if (std::int64_t{rows} * ld > INT32_MAX) refuse_shape(name, "rows of a matrix", rows, INT32_MAX / ld);
   };
   check(Op::kAlongA ? op.M : op.K, op.a.ld);
   check(Op::kAlongB ? op.N : op.K, op.b.ld);

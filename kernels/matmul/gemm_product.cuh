@@ -151,7 +151,7 @@ struct Product {
       if (bias_ && column + j < N) v[j] += bias_[column + j];
       if (kMask == Mask::c_columns && column + j >= end) v[j] = 0;
     }
-    Real* target = c_ + (static_cast<std::int64_t>(row) * c.ld + column);
+    Real* target = c_ + (std::int64_t{row} * c.ld + column);
     if (mode == Write::overwrite && aligned_c && column + W <= N) {
       put_all(target, v);
       return;
@@ -198,7 +198,7 @@ CT_DEVICE void finish_tile(const Op& op, int row0, int column0, float* sums, flo
                            int slice, int slices) {
   cluster_barrier(slices);
   const int positions = TM * TN / 4 / slices;
-  for (int i = static_cast<int>(threadIdx.x); i < positions; i += kThreads) {
+  for (int i = thread_id(); i < positions; i += kThreads) {
     const int p = slice * positions + i, row = p / (TN / 4), column = p % (TN / 4) * 4;
     float total[4] = {}, beside = 0;
 #pragma unroll 4

@@ -18,7 +18,7 @@ struct Rows {
   Real held[M][N > 0 ? N : 1];
   __device__ Rows(const Real* x_, int d_, int rows) : x(x_), d(d_) {
     CT_FOR2(m, M, i, N) {
-      const int j = static_cast<int>(threadIdx.x) % 32 + 32 * i;
+      const int j = lane_id() + 32 * i;
       held[m][i] = m < rows && j < d ? x[m * d + j] : Real(0);
     }
   }
@@ -60,9 +60,9 @@ __device__ void softmax_row(const Normalize<Real>& a, const X& x, int m, bool th
 template <class Real, int N>
 __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ Normalize<Real> a) {
   constexpr int M = kRowsOf<N>;
-  const std::int64_t n = (static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32) * M;
+  const std::int64_t n = (std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32) * M;
   const int r = blockIdx.y, d = a.x.value.columns(), lane = threadIdx.x % 32;
-  const int rows = static_cast<int>(min(static_cast<std::int64_t>(M), a.x.value.rows() - n));
+  const int rows = static_cast<int>(min(std::int64_t{M}, a.x.value.rows() - n));
   if (rows <= 0) return;
   const Rows<Real, N, M> x(a.x.value.at(r) + n * d, d, rows);
   const Real eps = static_cast<Real>(a.eps);
@@ -97,9 +97,9 @@ __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ No
 template <class Real, int N>
 __global__ void __launch_bounds__(kThreads) normalize_backward(const __grid_constant__ Normalize<Real> a) {
   constexpr int M = kRowsOf<N>;
-  const std::int64_t n = (static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32) * M;
+  const std::int64_t n = (std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32) * M;
   const int r = blockIdx.y, d = a.y.value.columns();
-  const int rows = static_cast<int>(min(static_cast<std::int64_t>(M), a.y.value.rows() - n));
+  const int rows = static_cast<int>(min(std::int64_t{M}, a.y.value.rows() - n));
   if (rows <= 0) return;
   const Rows<Real, N, M> y(a.y.value.at(r) + n * d, d, rows), d_y(a.y.gradient.at(r) + n * d, d, rows);
   CT_FOR(m, M) {

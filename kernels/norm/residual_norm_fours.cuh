@@ -18,10 +18,7 @@ struct RowsOfFours {
   std::int64_t first, end;  ///< of this lane; the last there is, and one
   int column, D;
   __device__ RowsOfFours(std::int64_t n0, std::int64_t end_, int D_)
-      : first(n0 + threadIdx.x % 32 / kLanes),
-        end(end_),
-        column(static_cast<int>(threadIdx.x) % kLanes * 4),
-        D(D_) {}
+      : first(n0 + threadIdx.x % 32 / kLanes), end(end_), column(thread_id() % kLanes * 4), D(D_) {}
   __device__ std::int64_t row(int m) const { return first + m * kBeside; }
   __device__ bool inside(int q) const { return column + 4 * kLanes * q < D; }
   __device__ bool has(int m) const { return row(m) < end; }
@@ -106,8 +103,7 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
   constexpr int M = kRowTurns<kFours>;
   using Rows = RowsOfFours<kLanes, kFours, M>;
   const int r = blockIdx.y, D = op.D();
-  const std::int64_t n0 =
-      (static_cast<std::int64_t>(blockIdx.x) * kFoursWarps + threadIdx.x / 32) * Rows::kRows;
+  const std::int64_t n0 = (std::int64_t{blockIdx.x} * kFoursWarps + threadIdx.x / 32) * Rows::kRows;
   if (n0 >= op.rows()) return;
   const Rows rows(n0, op.rows(), D);
   typename Rows::Row s[M], b[M];
@@ -167,7 +163,7 @@ struct GainsOfRows {
 template <int kLanes, int kFours, class Gains, class Sums>
 CT_DEVICE void add_up_gains(Gains& gains, Sums& sums, float* part, int D) {
   const int warp = threadIdx.x / 32;
-  const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
+  const int column = thread_id() % kLanes * 4;
   CT_FOR(q, kFours) {
     CT_UNROLL(int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
       gains.d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, gains.d_gain[q].v[e], 16);
@@ -240,8 +236,7 @@ __global__ void __launch_bounds__(kFoursThreads)
       if (op.branch.wanted()) rows.store(op.branch.gradient, r, m, branch_before[m]);
     }
   }
-  add_up_gains<kLanes, kFours>(gains, sums,
-                               op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D, D);
+  add_up_gains<kLanes, kFours>(gains, sums, op.part.value.at(r) + std::int64_t{blockIdx.x} * 2 * D, D);
 }
 
 /// Calls f with how many lanes a row of D floats has, fours a lane, and whether a gate stands behind the norm.

@@ -25,8 +25,7 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
   __shared__ Real rate, root, keep, scale;
   __shared__ double squares[kThreads / 32];
   const int r = blockIdx.y;
-  const std::int64_t n = a.parameter.size(),
-                     i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x);
+  const std::int64_t n = a.parameter.size(), i = 4 * (std::int64_t{blockIdx.x} * kThreads + threadIdx.x);
   const int valid = n - i >= 4 ? 4 : n > i ? static_cast<int>(n - i) : 0;
   Real* p = a.parameter.at(r) + i;
   Real* m = a.m.at(r) + i;

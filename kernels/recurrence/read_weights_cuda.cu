@@ -77,7 +77,7 @@ __device__ void walk(Team& team, const ReadWeightsFields<Real>& s, int writes, R
       const int m = first - slot;
       if (m < 0) break;
       auto& step = steps[slot];
-      if (states) Team::store(states + static_cast<std::int64_t>(m) * s.K, s.K, r);
+      if (states) Team::store(states + std::int64_t{m} * s.K, s.K, r);
       Real sums[kOwn ? 1 : 2] = {Team::share(step.k, r)};
       if constexpr (!kOwn) sums[1] = Team::share(step.other_y, r);
       if (a || s.erases) team.sum(sums);
@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(32 * W) read_weights(const __grid_constant__ R
   const int q = static_cast<int>(blockIdx.x % Q), h = static_cast<int>(blockIdx.x / Q % H);
   const int b = static_cast<int>(blockIdx.x / Q / H);
   const ReadWeightsFields<Real> s(op, r, b, h);
-  Real* a = op.a.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * M;
+  Real* a = op.a.value.at(r) + std::int64_t{blockIdx.x} * M;
   const int writes = tokens_seen(op, r, b, q) * op.writes;
-  for (int m = writes + static_cast<int>(threadIdx.x); m < M; m += 32 * W) a[m] = 0;
+  for (int m = writes + thread_id(); m < M; m += 32 * W) a[m] = 0;
   Real* kept = op.kept ? op.kept.value.at(r) + blockIdx.x * op.kept_numbers() : nullptr;  // Q = 1
   Real state[E];
   T::load(s.q.value(q), s.K, state);
@@ -187,10 +187,10 @@ __global__ void __launch_bounds__(32 * W)
   const ReadWeightsFields<Real> s(op, r, b, bh % H);
   Real* kept = op.kept ? op.kept.value.at(r) + bh * op.kept_numbers() : nullptr;
   const Real* trail = op.by_trail() ? kept : nullptr;
-  Real* states = kept ? kept : op.history.value.at(r) + static_cast<std::int64_t>(bh) * M * K;
+  Real* states = kept ? kept : op.history.value.at(r) + std::int64_t{bh} * M * K;
   for (int q = 0; q < Q; ++q) {
     const int writes = tokens_seen(op, r, b, q) * op.writes;
-    const Real* d_a = op.a.gradient.at(r) + (static_cast<std::int64_t>(bh) * Q + q) * M;
+    const Real* d_a = op.a.gradient.at(r) + (std::int64_t{bh} * Q + q) * M;
     clear_unseen<32 * W>(s, q, writes);
     Real rho[E], made[E];
     if (!kept) {
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(32 * W)
     const auto fetch = [&](int slot, int m) {
       if (m >= writes) return;
       steps[slot].load(s, m);
-      if (!trail) T::load(states + static_cast<std::int64_t>(m) * K, K, kept_states[slot]);
+      if (!trail) T::load(states + std::int64_t{m} * K, K, kept_states[slot]);
       gradients[slot] = d_a[m];
     };
     CT_FOR(slot, kAhead) fetch(slot, slot);

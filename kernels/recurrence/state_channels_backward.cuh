@@ -190,7 +190,7 @@ struct ChannelBackward {
         const float2 s = two_operands<Tile>(memory.state + v * kRow + c);
         sums[0] += a * s.x, sums[1] += b * s.y;
       } else {
-        const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
+        const float* s = kept.at + std::int64_t{v} * walk.line + c;
         if (v < V && c < K) sums[0] += a * s[0];
         if (v < V && c + 1 < K) sums[1] += b * s[1];
       }

@@ -373,7 +373,7 @@ struct ChunkBackward {
           const float2 s = two_operands<Tile>(memory.state + v * kRow + c);
           sum += a * s.x + b * s.y;
         } else {
-          const float* s = before.at + static_cast<std::int64_t>(v) * walk.line + c;
+          const float* s = before.at + std::int64_t{v} * walk.line + c;
           if (v < V && c < K) sum += a * s[0];
           if (v < V && c + 1 < K) sum += b * s[1];
         }
@@ -403,7 +403,7 @@ struct ChunkBackward {
     if (threadIdx.x < 32) {
       if (chunk == 0 && walk.gated() && op.log_decay.wanted())  // of the others load() does it
         put_decay_gradient<Tile>(memory, op, walk, first, valid);
-    } else if (const int i = static_cast<int>(threadIdx.x) - 32; i < valid) {
+    } else if (const int i = thread_id() - 32; i < valid) {
       const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
       put_gains(op, walk, first, valid, i, memory.of_value, d_erase);
     }

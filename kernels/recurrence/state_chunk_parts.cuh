@@ -108,7 +108,7 @@ CT_DEVICE void fade(typename Tile::Side& pairs, const ChunkGates<Tile::C>& gates
 template <class T>
 CT_DEVICE T* ahead(T* p, int rows, int bytes) {
   using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
-  return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + static_cast<std::int64_t>(rows) * bytes);
+  return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + std::int64_t{rows} * bytes);
 }
 /// Places of the rows of a chunk, `bytes` apart; beyond `valid` there are none. As all such types: has(row)
 /// tells whether a row is there, start(row) where it starts if it is, and the row itself either of them:
@@ -143,10 +143,8 @@ struct Fetched {
   float4 x[kTurns];
   bool narrow = false;  ///< x holds four numbers in bf16 each, in its first two
 
-  CT_DEVICE static int row(int turn) {
-    return static_cast<int>(threadIdx.x) / kFours + turn * (Tile::kThreads / kFours);
-  }
-  CT_DEVICE static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+  CT_DEVICE static int row(int turn) { return thread_id() / kFours + turn * (Tile::kThreads / kFours); }
+  CT_DEVICE static int column() { return thread_id() % kFours * 4; }
   /// Not before they are put: who converts numbers waits for them.
   CT_DEVICE float4 four(int turn) const {
     if (!narrow) return x[turn];
@@ -218,7 +216,7 @@ struct Eights {
   uint4 x[kTurns];
   CT_DEVICE static void each(auto&& f) {
     CT_FOR(turn, kTurns) {
-      const int i = static_cast<int>(threadIdx.x) + turn * Tile::kThreads;
+      const int i = thread_id() + turn * Tile::kThreads;
       if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
     }
   }
@@ -246,7 +244,7 @@ template <class Tile, int kBytes = 4 * Tile::D, class Where>
 CT_DEVICE void prefetch_rows(int turn, const Where& rows, int count) {
   static_assert(Tile::kThreads >= Tile::D && Tile::kThreads >= Tile::C);
   if constexpr (Tile::kWhole) {
-    const int row = (static_cast<int>(threadIdx.x) + 64 * turn) % Tile::kThreads;
+    const int row = (thread_id() + 64 * turn) % Tile::kThreads;
     if (row >= count || !rows.has(row)) return;
     const auto* const from = reinterpret_cast<const char*>(rows.start(row));
     bool half = false;

@@ -82,10 +82,10 @@ struct StateWalk {
     decays = static_cast<bool>(op.log_decay);
     solves = kPaired || op.erase != Erase::none;
     tied = op.erase == Erase::tied;
-    write = token = query = static_cast<std::int64_t>(b) * T * H + h;
+    write = token = query = std::int64_t{b} * T * H + h;
     if constexpr (kMapped) {
       const int tokens = T / op.writes;
-      token = static_cast<std::int64_t>(b) * tokens * H + h;
+      token = std::int64_t{b} * tokens * H + h;
       line = op.K(), first_key = kPaired ? 0 : keys.first;
       shift = kPaired || op.erase == Erase::free ? 1 : 0;
       tied = kPaired || tied || shift > 0;
@@ -94,7 +94,7 @@ struct StateWalk {
       step = Tile::C / per_token * per_token;
     }
     if constexpr (kMapped || kListed) {
-      query = static_cast<std::int64_t>(b) * op.Q() * H + h;
+      query = std::int64_t{b} * op.Q() * H + h;
       before = op.before && !op.position;
     }
     chunks = (T + step - 1) / step;
@@ -195,7 +195,7 @@ struct StateWalk {
   /// Place of the chunk in a tensor [R,B,H,count,size].
   template <class T_>
   CT_DEVICE T_* kept(const Tensor<T_>& x, int count, int chunk, int size) const {
-    return x.data ? x.at(replica) + ((static_cast<std::int64_t>(b) * H + h) * count + chunk) * size : nullptr;
+    return x.data ? x.at(replica) + ((std::int64_t{b} * H + h) * count + chunk) * size : nullptr;
   }
   /// This launch's columns of a state, in a tensor [R,B,H,count,V,line].
   template <class T_>
@@ -210,7 +210,7 @@ struct StateWalk {
   using ShortRows = PlainRows<std::uint16_t>;
   /// The same as kept(), of a tensor in bf16.
   CT_DEVICE std::uint16_t* short_kept(const Tensor<float>& x, int chunk, int size) const {
-    return x.bf16_at(replica) + ((static_cast<std::int64_t>(b) * H + h) * chunks + chunk) * size;
+    return x.bf16_at(replica) + ((std::int64_t{b} * H + h) * chunks + chunk) * size;
   }
   CT_DEVICE ShortRows short_state(const StateRead<float>& op, int chunk) const {
     return {short_kept(op.states.value, chunk, V * line) + first_key, 2 * line, V};
@@ -240,9 +240,9 @@ struct StateWalk {
   /// Which query each row has, `pass` of those at the same place before it (listed). Between barriers.
   CT_DEVICE void fill_queries(const StateRead<float>& op, int first, int valid) const {
     constexpr int kNone = 0x7fffffff;
-    const int thread = static_cast<int>(threadIdx.x), offset = first + (before ? 0 : 1);
+    const int thread = thread_id(), offset = first + (before ? 0 : 1);
     const std::int32_t* const position =
-        op.position ? op.position.value.at(replica) + static_cast<std::int64_t>(b) * op.Q() : nullptr;
+        op.position ? op.position.value.at(replica) + std::int64_t{b} * op.Q() : nullptr;
     const auto row_of = [&](int i) {  // of query i; -1: none of this chunk
       const int row = min(position[i], T / per_token) * per_token - offset;
       return row < valid ? row : -1;
@@ -297,7 +297,7 @@ struct StateWalk {
     Gains all;
     const auto decays = of_tokens(op.log_decay.value, first, gated() ? valid : 0, 1);
     CT_FOR(x, Tile::C / 32) {
-      const int i = static_cast<int>(threadIdx.x) % 32 * (Tile::C / 32) + x;
+      const int i = lane_id() * (Tile::C / 32) + x;
       all.write[x] = write_gain(op, first, valid, i);
       all.erase[x] = erase_gain(op, first, valid, i);
       all.decay[x] = decays.has(i) ? *decays.start(i) : 0;
@@ -365,13 +365,12 @@ struct StateWalk {
  private:
   CT_DEVICE void zero_blind(const StateRead<float>& op, const Tensor<float>& x, int columns, int from,
                             int count, Write mode) const {
-    const std::int32_t* const position =
-        op.position.value.at(replica) + static_cast<std::int64_t>(b) * op.Q();
+    const std::int32_t* const position = op.position.value.at(replica) + std::int64_t{b} * op.Q();
     const bool narrow = is_narrow(x, columns);
     float* const rows = number(x, narrow, query * columns + from);
-    for (int i = static_cast<int>(threadIdx.x) / 32; i < op.Q(); i += Tile::W) {
+    for (int i = warp_id(); i < op.Q(); i += Tile::W) {
       for (int c = threadIdx.x % 32; c < count && position[i] <= 0; c += 32) {
-        const std::int64_t at = static_cast<std::int64_t>(i) * H * columns + c;
+        const std::int64_t at = std::int64_t{i} * H * columns + c;
         if (!narrow)
           put(mode, rows + at, 0.0f);
         else if (mode == Write::overwrite)

@@ -67,6 +67,10 @@ void launch(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim
   launch_with({}, exec, op, kernel, grid, threads, bytes, args...);
 }
 
+CT_DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
+CT_DEVICE int lane_id() { return thread_id() % 32; }
+CT_DEVICE int warp_id() { return thread_id() / 32; }
+
 /// f of the first of some numbers that n is not beyond, or else of the last, as a std::integral_constant.
 template <auto first, auto... others>
 auto with_least(auto n, auto&& f) {

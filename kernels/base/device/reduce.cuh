@@ -10,7 +10,7 @@ template <class Real>
 CT_DEVICE Real warp_scan(Real x) {
   CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
     const Real other = __shfl_up_sync(kFullWarp, x, offset);
-    if (static_cast<int>(threadIdx.x) % 32 >= offset) x += other;
+    if (lane_id() >= offset) x += other;
   }
   return x;
 }
@@ -42,9 +42,8 @@ __global__ void __launch_bounds__(kColumns* kRows)
     sum_pieces_kernel(std::int64_t n, int pieces, std::int64_t step, const First first, const Keep keep) {
   wait_for_earlier();
   __shared__ Real sums[kRows > 1 ? kRows : 1][kColumns];
-  const int r = static_cast<int>(blockIdx.y), row = static_cast<int>(threadIdx.x) / kColumns,
-            column = static_cast<int>(threadIdx.x) % kColumns;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kColumns + column;
+  const int r = static_cast<int>(blockIdx.y), row = thread_id() / kColumns, column = thread_id() % kColumns;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kColumns + column;
   Real sum = 0;
   if (i < n) {
     const Real* const from = first(r, i);
