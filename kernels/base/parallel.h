@@ -40,10 +40,7 @@ CROSSTALK_COMPILED_ONCE void items_in_range(const Exec& exec, std::int64_t items
 /// Calls f(r, item) for every replica to compute and every item in [0, items).
 void parallel_items(const Exec& exec, int R, std::int64_t items, auto&& f) {
   const std::int64_t total = items * exec.count(R);
-  if (exec.threads <= 1 || total <= 1) {
-    items_in_range(exec, items, 0, total, f);
-    return;
-  }
+  if (exec.threads <= 1 || total <= 1) return items_in_range(exec, items, 0, total, f);
 #pragma omp parallel for schedule(static) num_threads(exec.threads)
   for (int t = 0; t < exec.threads; ++t)
     items_in_range(exec, items, total * t / exec.threads, total * (t + 1) / exec.threads, f);

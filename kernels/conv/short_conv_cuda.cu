@@ -54,10 +54,7 @@ int piece_by_piece(const Exec& exec, const ShortConv<Real>& op) {
 
 template <class Real>
 void forward_cuda(const Exec& exec, const ShortConv<Real>& op) {
-  if (walks(op)) {
-    walk<Real, false>(exec, op);
-    return;
-  }
+  if (walks(op)) return walk<Real, false>(exec, op);
   each(exec, "short_conv", op.x.value.R, op.x.value.size(),
        [=] __device__(int r, std::int64_t n) { op.y.value.at(r)[n] = op.output(r, n); });
 }

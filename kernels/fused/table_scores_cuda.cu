@@ -170,10 +170,7 @@ template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
   forward_cuda(exec, MapFeatures<Real>{a.keys.map, a.keys.nu, {a.query}, {a.omega}, {a.q}});
-  if (a.keys.map == FeatureMap::favor) {
-    forward_favor(exec, a);
-    return;
-  }
+  if (a.keys.map == FeatureMap::favor) return forward_favor(exec, a);
   with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
     using Team = decltype(team);
     launch_forward(exec, a, kAtOnce * Team::kTeams, residents(nu()), team_scores<Team, nu(), tables(), Real>);

@@ -105,11 +105,9 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Real>
 void run_cuda(const Exec& exec, const Answers<Real>& a) {
-  if (!a.w) {
-    launch(exec, "answers", answers_of_rows<Real>, per_replica(blocks_for(a.x.rows(), kWarps), a.x.R),
-           32 * kWarps, 0, a);
-    return;
-  }
+  if (!a.w)
+    return launch(exec, "answers", answers_of_rows<Real>, per_replica(blocks_for(a.x.rows(), kWarps), a.x.R),
+                  32 * kWarps, 0, a);
   const int tiles = (a.V() + kClasses - 1) / kClasses;
   const int cluster = has_clusters(answers_of_words<Real>) ? std::min(kMostBlocks, tiles) : 1;
   launch_clusters(cluster, exec, "answers", answers_of_words<Real>,

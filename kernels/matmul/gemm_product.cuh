@@ -152,10 +152,7 @@ struct Product {
       if (kMask == Mask::c_columns && column + j >= end) v[j] = 0;
     }
     Real* target = c_ + (std::int64_t{row} * c.ld + column);
-    if (mode == Write::overwrite && aligned_c && column + W <= N) {
-      put_all(target, v);
-      return;
-    }
+    if (mode == Write::overwrite && aligned_c && column + W <= N) return put_all(target, v);
     CT_FOR(j, W)
       if (column + j < N) put(mode, target + j, v[j]);
   }

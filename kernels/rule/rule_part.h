@@ -251,10 +251,7 @@ class PartSource {
         return;
       case RuleCode::row_sums:
       case RuleCode::column_sums:
-        if (x.shape.number()) {
-          ask(x.a, summed_in(x)), ask(x.b, summed_in(x));
-          return;
-        }
+        if (x.shape.number()) return ask(x.a, summed_in(x)), ask(x.b, summed_in(x));
         break;
       default:
         break;
