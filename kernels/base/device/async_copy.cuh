@@ -1,6 +1,7 @@
 // Copies from global to shared memory in the background (cp.async), and waiting for them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/host_device.h"
 
 namespace crosstalk::device {
 

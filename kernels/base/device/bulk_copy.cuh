@@ -4,6 +4,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/base/host_device.h"
+
 namespace crosstalk::device {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -1,6 +1,7 @@
 // e^x in two instructions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/host_device.h"
 
 namespace crosstalk::device {
 
