@@ -15,7 +15,13 @@
 #include "kernels/base/put.h"
 #include "kernels/base/tensor.h"
 
-namespace crosstalk::device {
+namespace crosstalk {
+
+CT_DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
+CT_DEVICE int lane_id() { return thread_id() % 32; }
+CT_DEVICE int warp_id() { return thread_id() / 32; }
+
+namespace device {
 
 constexpr unsigned kFullWarp = 0xffffffffu;
 
@@ -66,10 +72,6 @@ void launch(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim
             std::size_t bytes, const Args&... args) {
   launch_with({}, exec, op, kernel, grid, threads, bytes, args...);
 }
-
-CT_DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
-CT_DEVICE int lane_id() { return thread_id() % 32; }
-CT_DEVICE int warp_id() { return thread_id() / 32; }
 
 /// f of the first of some numbers that n is not beyond, or else of the last, as a std::integral_constant.
 template <auto first, auto... others>
@@ -163,4 +165,5 @@ CT_DEVICE int next_position(const std::int32_t* position, int Q, int from) {
   return next;
 }
 
-}  // namespace crosstalk::device
+}  // namespace device
+}  // namespace crosstalk
