@@ -211,10 +211,10 @@ struct OneKey {
   int r, b, h, t, lane;
   bool exists, seen;
   std::int64_t at;  ///< of the token in a row of weights
-  __device__ explicit OneKey(const Attend<Real>& op) : r(static_cast<int>(blockIdx.y)), lane(lane_id()) {
+  __device__ explicit OneKey(const Attend<Real>& op) : r(static_cast<int>(blockIdx.y)), lane(CT_LANE) {
     const int T = op.T(), H = op.H(), tiles = (T + kWarps - 1) / kWarps;
     const int bh = static_cast<int>(blockIdx.x) / tiles;
-    t = static_cast<int>(blockIdx.x) % tiles * kWarps + warp_id();
+    t = static_cast<int>(blockIdx.x) % tiles * kWarps + CT_WARP;
     b = bh / H, h = bh % H;
     exists = t < T;
     const SeenTokens tokens = seen_tokens(op, r, b, 0);

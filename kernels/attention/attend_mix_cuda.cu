@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constan
   constexpr int kLanes = 16;
   const std::int64_t rows = std::int64_t{op.B()} * op.H() * op.Q();
   const std::int64_t row = std::int64_t{blockIdx.x} * (kRowThreads / kLanes) + threadIdx.x / kLanes;
-  const int r = blockIdx.y, lane = thread_id() % kLanes, V = op.V();
+  const int r = blockIdx.y, lane = CT_THREAD % kLanes, V = op.V();
   float D = 0;
   if (row < rows && op.normalised) {
     const int bh = static_cast<int>(row / op.Q()), i = static_cast<int>(row % op.Q());

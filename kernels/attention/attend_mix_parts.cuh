@@ -125,7 +125,7 @@ template <int kCount, class Bias>
 CT_DEVICE void weigh_linear(float scale, const Query (&query)[2], int j0, const Bias& bias,
                             float (&s)[kCount][4]) {
   CT_FOR2(n, kCount, e, 4) {
-    const int c = n * 8 + 2 * (thread_id() % 4) + e % 2;
+    const int c = n * 8 + 2 * (CT_THREAD % 4) + e % 2;
     s[n][e] = query[e / 2].sees(j0 + c) ? s[n][e] * scale * power_of_two(bias(e / 2, c)) : 0;
   }
 }

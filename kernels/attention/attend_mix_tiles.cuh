@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
   const int bh = static_cast<int>(blockIdx.x) / blocks, r = blockIdx.y;
   // The last queries see most: they begin.
   const int i0 = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kTileRows;
-  const int lane = threadIdx.x % 32, r0 = warp_id() * 16;
+  const int lane = threadIdx.x % 32, r0 = CT_WARP * 16;
   const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
              v = rows_of<Number>(op, op.v.value, r, bh);
   const Query query[2] = {query_of<false>(op, r, bh, i0 + r0 + lane / 4),
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
     if (!__syncthreads_or(query[0].sees_of(j0, j0 + kColumns) || query[1].sees_of(j0, j0 + kColumns)))
       continue;
     load<kColumns>(ks, k, K, vs, v, V, j0, T);
-    if (biased && thread_id() < kColumns) phases[threadIdx.x] = phase_of(op, r, bh, j0 + thread_id());
+    if (biased && CT_THREAD < kColumns) phases[threadIdx.x] = phase_of(op, r, bh, j0 + CT_THREAD);
     tiles_filled<Tile>();
     float s[kCount][4];
     scores(xs, r0, ks, 0, s);

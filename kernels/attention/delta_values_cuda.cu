@@ -79,7 +79,7 @@ using Turned = Factor<true>;
 /// sums += a b^T of 16 rows from r0 on and 8 kTiles of the other's rows from n0 on.
 template <int kTiles, class Left, class Right>
 CT_DEVICE void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const Right& b, int n0, int terms) {
-  const int lane = lane_id();
+  const int lane = CT_LANE;
 #pragma unroll 2
   for (int k = 0; k < terms; k += 16) {
     unsigned x[4];
@@ -100,7 +100,7 @@ CT_DEVICE void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const R
 /// f(row, column, two numbers side by side) of a lane's sums.
 template <int kTiles, class F>
 CT_DEVICE void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
-  const int lane = lane_id();
+  const int lane = CT_LANE;
   CT_FOR2(low, 2, n, kTiles)
     f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
 }
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
   const HeadRows<Number> k = rows_of<Number>(op, op.k.value, r, K), v = rows_of<Number>(op, op.v.value, r, V),
                          u = rows_of<Number>(op, op.u.value, r, V);
   const HeadRows<float> gain(op.gain.value, r, bh / H, bh % H, T, H, 1);
-  const int warp = warp_id(), r0 = warp % 4 * 16, half = warp / 4, terms = (K + 15) / 16 * 16;
+  const int warp = CT_WARP, r0 = warp % 4 * 16, half = warp / 4, terms = (K + 15) / 16 * 16;
   CT_ROLLED(int c0 = 0; c0 < T; c0 += kTokens) {
     float sums[kColumns / 16][4] = {};
     load_tokens<kForwardThreads>(own, k, c0, T, K);
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
       *reinterpret_cast<float2*>(solved + i * kLong + c) = make_float2(by * (of.x - x), by * (of.y - y));
     });
     __syncthreads();
-    const int column = thread_id();
+    const int column = CT_THREAD;
     solve_column<false>(triangle, solved + column);
     for (int i = 0; i < kTokens && c0 + i < T && column < V; ++i)
       put_one(u(c0 + i) + column, solved[i * kLong + column]);
@@ -200,7 +200,7 @@ struct DeltaBack {
   const HeadField<float> gain{op.gain, r, b, h, T, H, 1};
   const HeadRows<float> part{op.part.value, r, b, h, T, H, 4};
   const HeadRows<Bits> z = rows_of<Bits>(op, op.z.value, r, V);
-  const int warp = warp_id(), lane = lane_id(), r0 = warp % 4 * 16, quarter = warp / 4,
+  const int warp = CT_WARP, lane = CT_LANE, r0 = warp % 4 * 16, quarter = warp / 4,
             n0 = quarter * (kColumns / 4), of_keys = (K + 15) / 16 * 16, of_values = (V + 15) / 16 * 16;
 
   CT_DEVICE float gain_of(int t) const { return t < T ? *gain.value(t) : 0.0f; }

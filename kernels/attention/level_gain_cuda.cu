@@ -19,7 +19,7 @@ struct GainRow {
   __device__ explicit GainRow(const LevelGain<Real>& op)
       : n((std::int64_t{blockIdx.x} * kGainThreads + threadIdx.x) / 32),
         r(static_cast<int>(blockIdx.y)),
-        lane(lane_id()),
+        lane(CT_LANE),
         token(n < op.rows() ? op.token_of_row(r, n) : -1),
         a(op.a.value.at(r) + n * op.T()),
         gains(op.lambda.value.at(r) + (n < op.rows() ? op.gains(n) : 0)) {}

@@ -68,7 +68,7 @@ struct Piece {
 
   /// f(number, i, j) for each
   CT_DEVICE void each(auto&& f) {
-    const int thread = thread_id(), slow = thread / 32 * kSlow, fast = thread % 32;
+    const int thread = CT_THREAD, slow = thread / 32 * kSlow, fast = thread % 32;
     CT_FOR2(m, kSlow, c, kFast) {
       if constexpr (kFirst) f(held[m][c], fast, slow + m);
       if constexpr (!kFirst) f(held[m][c], slow + m, fast + 32 * c);
@@ -87,17 +87,17 @@ struct Tiles {
   CT_DEVICE Real& right(int k, int c) { return numbers[k * (kColumns + 8) + k / 4 + c]; }
   /// Place of a thread's sums [kRows][kWide] in a tile.
   __device__ static int row(int m) {
-    const int warp = warp_id(), lane = lane_id();
+    const int warp = CT_WARP, lane = CT_LANE;
     return kTensor ? warp / 4 * 16 + m % 2 * 8 + lane / 4 : warp * kRows + m;
   }
   __device__ static int column(int m, int c) {
-    const int warp = warp_id(), lane = lane_id();
+    const int warp = CT_WARP, lane = CT_LANE;
     return kTensor ? warp % 4 * 16 + m / 2 * 8 + 2 * (lane % 4) + c : lane + 32 * c;
   }
   /// sum -= left right
   CT_DEVICE void subtract_product(Real (&sum)[kRows][kWide]) {
     if constexpr (kTensor) {
-      const int t = thread_id() % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
+      const int t = CT_THREAD % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
       float part[kRows / 2][4] = {};
       CT_UNROLL(int k0 = 0; k0 < kTile; k0 += 8) {
         const int k = k0 + t;
@@ -132,7 +132,7 @@ struct Tiles {
   /// right = (1 + left)^-1 right, a thread a column. Four rows are solved, then taken out of all below: numbers of the same row
   /// wait for each other, those of others do not.
   CT_DEVICE void solve() {
-    const int column = thread_id();
+    const int column = CT_THREAD;
     if (column >= kColumns) return;
     Real x[kTile];
     CT_FOR(i, kTile) x[i] = right(i, column);
@@ -155,7 +155,7 @@ struct Factor {
   Real entry[kRows], of_row[kRows];
   __device__ int token(int p) const { return kReversed ? T - 1 - p : p; }
   CT_DEVICE void each(auto&& f) {
-    const int thread = thread_id(), slow = thread / 32 * kRows, fast = thread % 32;
+    const int thread = CT_THREAD, slow = thread / 32 * kRows, fast = thread % 32;
     CT_FOR(m, kRows) f(m, kReversed ? fast : slow + m, kReversed ? slow + m : fast);
   }
   /// Entries (p0 + i, q0 + j), 0 on and above the diagonal.
@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
   const int T = op.T(), H = op.H(), columns = S::columns(op), cuts = (T + kTile - 1) / kTile;
   const int bh = static_cast<int>(blockIdx.x) / cuts, first = static_cast<int>(blockIdx.x) % cuts * kTile;
   const int r = static_cast<int>(blockIdx.y), b = bh / H, h = bh % H;
-  const int row = warp_id() * kRows, lane = lane_id();
+  const int row = CT_WARP * kRows, lane = CT_LANE;
   const Columns<Real> left = S::of(op, S::left(op), r, bh), right = S::of(op, S::right(op), r, bh);
   const HeadRows<Real> gain(op.gain.value, r, b, h, T, H, 1);
   const std::int64_t square = std::int64_t{bh} * T * T;
@@ -289,7 +289,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
       Real sum = d_gain[m] + d_gain[m + 2];
       sum += __shfl_xor_sync(kFullWarp, sum, 1);
       sum += __shfl_xor_sync(kFullWarp, sum, 2);
-      if (lane % 4 == 0) tiles.left[tiles.row(m)][warp_id() % 4] = sum;
+      if (lane % 4 == 0) tiles.left[tiles.row(m)][CT_WARP % 4] = sum;
     }
     __syncthreads();
   }

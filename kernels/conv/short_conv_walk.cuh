@@ -30,7 +30,7 @@ struct WalkCut {
 template <class Real, int kTaps, bool kBackward>
 __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
     walk_tokens(const __grid_constant__ ShortConv<Real> op, const WalkCut cut) {
-  const int lane = thread_id() % kWalkChannels, warp = thread_id() / kWalkChannels;
+  const int lane = CT_THREAD % kWalkChannels, warp = CT_THREAD / kWalkChannels;
   const int T = op.T(), C = op.C(), r = static_cast<int>(blockIdx.z);
   const int c = static_cast<int>(blockIdx.y) * kWalkChannels + lane;
   Real own[kTaps] = {}, d_w[kTaps + 1] = {};  // own[i] is for the input i tokens ago

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kLongThreads)
   const int r = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.x) % slices;
   Real sum = 0;
 #pragma unroll 4
-  for (std::int64_t i = slice * kLongThreads + thread_id(); i < repeats; i += slices * kLongThreads)
+  for (std::int64_t i = slice * kLongThreads + CT_THREAD; i < repeats; i += slices * kLongThreads)
     sum += f(r, j, i);
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kLongThreads)
     row_sums_kernel(std::int64_t n, std::int64_t rows, int slices, const F f, const Put store) {
   constexpr int kRows = kLongThreads / kColumns;
   __shared__ Real sums[kRows][kColumns];
-  const int x = thread_id() % kColumns, y = thread_id() / kColumns;
+  const int x = CT_THREAD % kColumns, y = CT_THREAD / kColumns;
   const int r = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.x) % slices;
   const std::int64_t j = std::int64_t{blockIdx.x / static_cast<unsigned>(slices)} * kColumns + x;
   Real sum = 0;

@@ -85,7 +85,7 @@ template <class Real>
 struct ChainThread {
   const ChainArgs<Real>& a;
   Four<Real>* const slots;
-  const int r, tid = thread_id();
+  const int r, tid = CT_THREAD;
 
   __device__ Four<Real>& value(int n) const { return slots[n * static_cast<int>(blockDim.x) + tid]; }
   __device__ Four<Real>& gradient(int n) const { return value(a.inputs + a.steps + n); }

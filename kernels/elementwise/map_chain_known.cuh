@@ -150,7 +150,7 @@ struct KnownChain {
   float value[kRegisters][N], gradient[kRegisters][N], inverse[kSteps];  ///< inverse: of norms
 
   CT_DEVICE explicit KnownChain(const ChainArgs<float>& args) : a(args), r(static_cast<int>(blockIdx.y)) {
-    const int period = args.period(), at = N * thread_id() % period;
+    const int period = args.period(), at = N * CT_THREAD % period;
     upwards<kInputs>([&](auto i) {
       if constexpr (is_parameter(i.value)) {
         const Tensor<float>& x = a.x[i.value].value;
@@ -261,7 +261,7 @@ struct KnownChain {
   }
   /// A block's part of gradients of parameters: a warp a number. `numbers`: of the block's threads, in shared memory.
   CT_DEVICE void store_parts(float* numbers) const {
-    const int tid = thread_id(), period = a.period(), size = N * kKnownThreads;
+    const int tid = CT_THREAD, period = a.period(), size = N * kKnownThreads;
     float* const part = a.pieces.at(r) + std::int64_t{blockIdx.x} * a.piece_size;
     upwards<kInputs>([&](auto k) {
       if constexpr (is_parameter(k.value)) {

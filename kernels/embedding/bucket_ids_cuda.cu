@@ -26,7 +26,7 @@ CT_DEVICE unsigned lanes_of(int id, int bits) {
 /// Returns how many entries are placed, with the `before` of earlier rows.
 CT_DEVICE int place_rows(std::int32_t* counts, std::int32_t* totals, std::int32_t* start, int rows, int warps,
                          int before) {
-  const int thread = thread_id(), warp = thread / 32, lane = thread % 32, threads = 32 * warps;
+  const int thread = CT_THREAD, warp = thread / 32, lane = thread % 32, threads = 32 * warps;
   for (int row0 = 0; row0 < rows; row0 += threads) {
     const int row = row0 + thread;
     int sum = 0;
@@ -61,7 +61,7 @@ template <class Real, bool kStaged>
 __global__ void __launch_bounds__(32 * kBucketWarps)
     bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps, int span) {
   extern __shared__ std::int32_t counts[];
-  const int r = static_cast<int>(blockIdx.x), copy = static_cast<int>(blockIdx.y), thread = thread_id(),
+  const int r = static_cast<int>(blockIdx.x), copy = static_cast<int>(blockIdx.y), thread = CT_THREAD,
             warp = thread / 32, lane = thread % 32;
   const int n = static_cast<int>(a.order.size()), c = a.ids.columns(),
             all = static_cast<int>(a.start.size()) - 1, row0 = static_cast<int>(blockIdx.z) * span,

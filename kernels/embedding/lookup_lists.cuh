@@ -33,7 +33,7 @@ template <class Real, int kPieces>
 __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, int begin, int end,
                          Real (*parts)[64], int blocks = 1, int rank = 0) {
   constexpr int kDepth = 8;
-  const int r = static_cast<int>(blockIdx.z), lane = lane_id(), warp = warp_id(), half = lane / 16;
+  const int r = static_cast<int>(blockIdx.z), lane = CT_LANE, warp = CT_WARP, half = lane / 16;
   const int d = a.d_y.columns();
   const bool aligned = d % 4 == 0;
   const std::int32_t* listed = a.order[table].at(r);
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kListThreads)
   constexpr int kWarps = kListThreads / 32;
   static_assert(kPieces == 1 || kPieces == kWarps);
   __shared__ __align__(16) Real parts[kPieces > 1 ? kWarps : 1][64];
-  const int r = static_cast<int>(blockIdx.z), lane = lane_id(), warp = warp_id(), piece = warp % kPieces;
+  const int r = static_cast<int>(blockIdx.z), lane = CT_LANE, warp = CT_WARP, piece = warp % kPieces;
   const int table = static_cast<int>(blockIdx.y) / columns,
             column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
   const Tensor<std::int32_t>& start = a.start[table];
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kLongThreads)
   static_assert(kWords <= kWarps);
   __shared__ __align__(16) Real parts[kWarps][64];
   __shared__ unsigned longer[kWords];  // a bit a row
-  const int r = static_cast<int>(blockIdx.z), lane = lane_id(), warp = warp_id(),
+  const int r = static_cast<int>(blockIdx.z), lane = CT_LANE, warp = CT_WARP,
             rank = static_cast<int>(blockIdx.x) % cluster, number = static_cast<int>(blockIdx.x) / cluster;
   const int table = number % pieces / columns, column = number % pieces % columns * 64 + lane % 16 * 4;
   const Tensor<std::int32_t>& start = a.start[table];
@@ -133,8 +133,8 @@ template <class Real>
 __global__ void __launch_bounds__(kListThreads) sum_narrow_lists(const __grid_constant__ Sums<Real> a) {
   wait_for_earlier();
   const int r = static_cast<int>(blockIdx.z), table = static_cast<int>(blockIdx.y), d = a.d_y.columns(),
-            lane = lane_id();
-  const int entry = (static_cast<int>(blockIdx.x) * kListThreads + thread_id()) / 32, row = entry / d,
+            lane = CT_LANE;
+  const int entry = (static_cast<int>(blockIdx.x) * kListThreads + CT_THREAD) / 32, row = entry / d,
             column = entry % d;
   const Tensor<std::int32_t>& start = a.start[table];
   if (row >= static_cast<int>(start.size()) - 1) return;
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kListThreads)
     add_few_rows(const __grid_constant__ Lookup<Real> a, int table) {
   const Tensor<Real>& d_y = a.y.gradient;
   const int N = static_cast<int>(d_y.rows()), d = d_y.columns(), c = a.ids.value.columns(),
-            r = static_cast<int>(blockIdx.z), lane = lane_id(),
+            r = static_cast<int>(blockIdx.z), lane = CT_LANE,
             n = static_cast<int>(blockIdx.x * kListThreads + threadIdx.x) / 32,
             column = static_cast<int>(blockIdx.y) * 128 + 4 * lane;
   if (n >= N) return;

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads) map_rows(const __grid_constant__ Map
   const std::int64_t n = std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   const int r = static_cast<int>(blockIdx.y), p = a.y.value.columns();
   if (n >= a.x.value.rows()) return;
-  const WarpTeam team{lane_id()};
+  const WarpTeam team{CT_LANE};
   Map::forward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p);
 }
 
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads) map_rows_backward(const __grid_const
   const std::int64_t n = std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   const int r = static_cast<int>(blockIdx.y), d = a.x.gradient.columns(), p = a.y.gradient.columns();
   if (n >= a.x.gradient.rows()) return;
-  const WarpTeam team{lane_id()};
+  const WarpTeam team{CT_LANE};
   const maps::RowGradient<Real> d_x{a.x.gradient.at(r) + n * d, a.x.write};
   Map::backward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p, a.y.gradient.at(r) + n * p, d_x);
 }

@@ -117,7 +117,7 @@ struct FadingWalk {
         asking(asking_) {
     tile = static_cast<int>(blockIdx.x) % tiles, item = static_cast<int>(blockIdx.x) / tiles;
     b = static_cast<int>(item) / H, h = static_cast<int>(item) % H, first = tile * kBlockRows;
-    warp = warp_id(), lane = lane_id();
+    warp = CT_WARP, lane = CT_LANE;
     row = warp * Tile::kWarpRows + lane / LC * kRows, column = lane % LC * 4;
   }
 
@@ -134,10 +134,10 @@ struct FadingWalk {
     if (!op.position) return false;
     const std::int32_t* position = positions();
     __syncthreads();
-    for (int t = thread_id(); t < T; t += static_cast<int>(blockDim.x)) asking[t] = -1;
+    for (int t = CT_THREAD; t < T; t += static_cast<int>(blockDim.x)) asking[t] = -1;
     __syncthreads();
     int later = 0;
-    for (int i = thread_id(); i < Q; i += static_cast<int>(blockDim.x)) {
+    for (int i = CT_THREAD; i < Q; i += static_cast<int>(blockDim.x)) {
       const int seen = clamped(position[i], T);
       int earlier = 0;
       for (int j = 0; j < i; ++j) earlier += clamped(position[j], T) == seen;
@@ -151,7 +151,7 @@ struct FadingWalk {
     for (int i = 0; op.position && i < Q; ++i) {
       if (positions()[i] > 0) continue;
       float* to = x + rows_at(width, Q) + std::int64_t{i} * H * width + begin;
-      for (int c = thread_id(); c < count; c += static_cast<int>(blockDim.x)) to[c] = 0;
+      for (int c = CT_THREAD; c < count; c += static_cast<int>(blockDim.x)) to[c] = 0;
     }
   }
   __device__ bool has(int i, int j) const { return first + row + i < V && column + j < K; }
@@ -193,7 +193,7 @@ struct FadingWalk {
   }
   /// Starts of tensors, [6]: of the block's sequence, head and rows.
   __device__ void begin_sources(const float** sources) const {
-    const int i = thread_id();
+    const int i = CT_THREAD;
     if (i < 6) {
       const Tensor<float>& x = i == 0         ? op.k.value
                                : i == 1       ? op.q.value
@@ -211,7 +211,7 @@ struct FadingWalk {
   /// `walks`: without them.
   __device__ void begin_stage(const float* const* sources, float* stage, int token, int queries,
                               bool walks) const {
-    for (int i = thread_id(); i < kFours; i += static_cast<int>(blockDim.x)) {
+    for (int i = CT_THREAD; i < kFours; i += static_cast<int>(blockDim.x)) {
       const Four at = four(i);
       const bool of_query = at.which == 1 || at.which == 4;
       if ((of_query && walks) || (Tile::kComplex && at.which == 5)) continue;
@@ -239,7 +239,7 @@ struct FadingWalk {
   __device__ static void end_stage(float* stage) {
     asm volatile("cp.async.wait_all;" ::: "memory");
     if constexpr (Tile::kGates) {  // each thread what it has copied
-      for (int i = thread_id(); i < kFours; i += static_cast<int>(blockDim.x)) {
+      for (int i = CT_THREAD; i < kFours; i += static_cast<int>(blockDim.x)) {
         const int which = four(i).which;
         if (which != 2 && which != 5) continue;
         CT_FOR(j, 4) stage[4 * i + j] = expf(stage[4 * i + j]);

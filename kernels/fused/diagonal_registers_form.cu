@@ -216,7 +216,7 @@ struct FadingBack {
   __device__ void join(int first_token) const {
     const Op& op = at.op;
     const int warps = static_cast<int>(blockDim.x) / 32;
-    for (int i = thread_id(); i < kFadingTokens * Tile::kSums * LC; i += static_cast<int>(blockDim.x)) {
+    for (int i = CT_THREAD; i < kFadingTokens * Tile::kSums * LC; i += static_cast<int>(blockDim.x)) {
       const int c = i % LC * 4, which = i / LC % Tile::kSums, t = i / LC / Tile::kSums;
       const int token = first_token + t - (which == 1 ? 1 : 0);
       const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;

@@ -131,8 +131,8 @@ struct FwmWarp {
         V(V_),
         seen(clamped(a.position.value.at(blockIdx.y)[blockIdx.x], T)),
         warps(static_cast<int>(blockDim.x / 32) - 1),
-        warp(__shfl_sync(kFullWarp, warp_id(), 0)),
-        lane(lane_id()),
+        warp(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x / 32), 0)),
+        lane(static_cast<int>(threadIdx.x % 32)),
         g(lane / 4),
         q(lane % 4),
         channels(a.tokens.value.columns()) {
@@ -187,7 +187,7 @@ struct FwmWarp {
     largest = growth[room];
     for (length = C; length > kFwmFew; --length) {
       bool over = false;
-      for (int chunk = thread_id(); chunk * length < min(seen, room); chunk += static_cast<int>(blockDim.x)) {
+      for (int chunk = CT_THREAD; chunk * length < min(seen, room); chunk += static_cast<int>(blockDim.x)) {
         float sum = 0;
         for (int i = 0; i < length && chunk * length + i < min(seen, room); ++i)
           sum += growth[chunk * length + i];
@@ -206,7 +206,7 @@ struct FwmWarp {
   }
   /// Starts copying the keys of a chunk to rows, with the threads of all warps but the last.
   __device__ void fetch(const FwmKeys& keys, int chunk) const {
-    for (int i = thread_id(); i < C / 2 * 4 * J; i += 32 * warps) {
+    for (int i = CT_THREAD; i < C / 2 * 4 * J; i += 32 * warps) {
       const int c = i % (4 * J);
       CT_FOR(h, 2) {
         const int token = i / (4 * J) * 2 + h, t = first(chunk) + token;
@@ -218,7 +218,7 @@ struct FwmWarp {
   /// Waits for what this thread fetches, and splits its keys.
   __device__ void split(const FwmKeys& keys) const {
     asm volatile("cp.async.wait_all;" ::: "memory");
-    for (int i = thread_id(); i < C / 2 * 4 * J; i += 32 * warps) {
+    for (int i = CT_THREAD; i < C / 2 * 4 * J; i += 32 * warps) {
       const int pair = i / (4 * J), c = i % (4 * J);
       float high[2][4], low[2][4];
       CT_FOR(h, 2) {

@@ -59,7 +59,7 @@ template <bool kAcross>
 CT_DEVICE TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n, int first,
                              int end) {
   constexpr int kAhead = 4;  // chunks of 16 terms whose loads are on their way at once
-  const int g = lane_id() / 4, t = thread_id() % 4;
+  const int g = CT_LANE / 4, t = CT_THREAD % 4;
   TileSums sums = {};
   for (; first < end; first += kAhead) {
     float of[kAhead][4][2];  // by term and tile
@@ -97,7 +97,7 @@ CT_DEVICE TileSums tile_sums(int rows, int N, int D, const float* x, const float
 __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* weight, const float* x,
                                          const float* y, const law::Grown<float>& to) {
   constexpr int kAhead = 4;
-  const int warp = warp_id(), g = lane_id() / 4, t = thread_id() % 4;
+  const int warp = CT_WARP, g = CT_LANE / 4, t = CT_THREAD % 4;
   const int groups = (N + 16 * kAhead - 1) / (16 * kAhead), all = (D + 15) / 16 * groups;
   for (int group = warp; group < all; group += kBatchesWarps) {
     const int d = group / groups * 16 + g, n = group % groups * (16 * kAhead);
@@ -137,7 +137,7 @@ __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* we
 template <bool kAcross>
 __device__ __noinline__ void make_product(int rows, int N, int D, const float* x, const float* w, float* to,
                                           bool adds, const float* bias, float* spare) {
-  const int warp = warp_id(), lane = lane_id(), g = lane / 4, t = lane % 4;
+  const int warp = CT_WARP, lane = CT_LANE, g = lane / 4, t = lane % 4;
   const int tiles = (N + 15) / 16, chunks = (D + 15) / 16;
   const int most = max(1, min(kBatchesWarps / tiles, kSpareTiles / tiles + 1)),
             share = (chunks + most - 1) / most, parts = (chunks + share - 1) / share;
@@ -168,7 +168,7 @@ __device__ __noinline__ void make_product(int rows, int N, int D, const float* x
 }
 /// to_i = sum_j x_ij y_ij, a warp a row.
 __device__ __noinline__ void make_dots(int rows, int n, const float* x, const float* y, float* to) {
-  for (int i = warp_id(); i < rows; i += kBatchesWarps) {
+  for (int i = CT_WARP; i < rows; i += kBatchesWarps) {
     const float sum = warp_dot(x + i * n, y + i * n, n);
     if (threadIdx.x % 32 == 0) to[i] = sum;
   }
@@ -180,12 +180,12 @@ struct ProductBlock : law::Block<float, kBatchesWarps> {
   float* spare;  ///< shared, kSpareTiles
 
   __device__ void each(int n, auto&& f) const {
-    CT_ROLLED(int i = thread_id(); i < n; i += kBatchesThreads) f(i);
+    CT_ROLLED(int i = CT_THREAD; i < n; i += kBatchesThreads) f(i);
     __syncthreads();
   }
   template <int kCount, class Term>
   __device__ void add_up(int n, float (&totals)[kCount], Term&& term) const {
-    for (int i = thread_id(); i < n; i += kBatchesThreads) term(i, totals);
+    for (int i = CT_THREAD; i < n; i += kBatchesThreads) term(i, totals);
     for (float& total : totals) {
       const float part = total;
       total = sum(kBatchesThreads, [&](int) { return part; });

@@ -28,15 +28,15 @@ struct WalkPlan : RowPlan {
 struct Pair {
   float x[2];
   __device__ static Pair of(const float* p, int n) {
-    const int lane = lane_id();
+    const int lane = CT_LANE;
     return {{lane < n ? p[lane] : 0.0f, lane + 32 < n ? p[lane + 32] : 0.0f}};
   }
   __device__ static Pair make(int V, auto&& f) {
-    const int lane = lane_id();
+    const int lane = CT_LANE;
     return {{lane < V ? f(0) : 0.0f, lane + 32 < V ? f(1) : 0.0f}};
   }
   __device__ void put(float* to) const {
-    const int lane = lane_id();
+    const int lane = CT_LANE;
     to[lane] = x[0], to[lane + 32] = x[1];
   }
 };
@@ -68,7 +68,7 @@ struct TokenNorm {
                        int V) {
     const float share = 1 / static_cast<float>(V), from = z[0], query_from = z_query[0];
     const Pair key = Pair::of(z, V), query = Pair::of(z_query, V), wanted = Pair::of(target, V);
-    const int lane = lane_id();
+    const int lane = CT_LANE;
     float sums[8] = {};
     CT_FOR(i, 2) {
       const bool inside = lane + 32 * i < V;
@@ -131,7 +131,7 @@ struct NetworkSequence {
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int warp = cells.warp, lane = cells.lane, warps = plan.warps, slot = plan.slot;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const int threads = static_cast<int>(blockDim.x), thread = thread_id();
+  const int threads = static_cast<int>(blockDim.x), thread = CT_THREAD;
   const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
       size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
       forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};

@@ -8,7 +8,7 @@ namespace crosstalk::device {
 /// The largest of position[0..Q) that is at most `from` (-1: none). All lanes of a warp must call it.
 CT_DEVICE int previous_position(const std::int32_t* position, int Q, int from) {
   int previous = -1;
-  for (int i = lane_id(); i < Q; i += 32) {
+  for (int i = CT_LANE; i < Q; i += 32) {
     const int p = position[i];
     if (p <= from && p > previous) previous = p;
   }

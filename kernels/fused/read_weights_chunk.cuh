@@ -62,13 +62,13 @@ struct Chunked {
   __device__ void prefetch(int first) const {
     const char* from = reinterpret_cast<const char*>(k + std::int64_t{first} * P);
     const int bytes = first < 0 ? 0 : min(C, seen - first) * P * static_cast<int>(sizeof(Real));
-    CT_ROLLED(int i = lane_id() * 128; i < bytes; i += 32 * 128)
+    CT_ROLLED(int i = CT_LANE * 128; i < bytes; i += 32 * 128)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
   }
   /// Brings the keys of C tokens into a slot, in the order of the scan; 0 where t >= seen.
   template <bool kReversed>
   __device__ void bring(typename Memory::Slot& slot, int first) const {
-    for (int p = lane_id() * 4; p < P; p += 128) {
+    for (int p = CT_LANE * 4; p < P; p += 128) {
       CT_UNROLL(int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
         Real rows[8][4];
         CT_FOR(u, 8) {
@@ -169,7 +169,7 @@ struct Chunked {
     Real sums[C];
     CT_FOR(i, C) {
       Real key[4];
-      take4(stage + i * Memory::kRow, 4 * thread_id() < P, key);
+      take4(stage + i * Memory::kRow, 4 * CT_THREAD < P, key);
       sums[i] = 0;
       CT_FOR(e, 4) sums[i] += key[e] * x[e];
     }
@@ -186,7 +186,7 @@ struct Chunked {
   };
   template <bool kBackward>
   __device__ Token token(int chunk, const Real* kept_c) const {
-    const int i = lane_id() / kGroup;
+    const int i = CT_LANE / kGroup;
     Token token;
     token.t = first_token<kBackward>(chunk) + (kBackward ? i : C - 1 - i);
     token.valid = chunk < chunks && token.t < seen;
@@ -230,13 +230,13 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
                   P,
                   seen,
                   (seen + C - 1) / C};
-  const int warp = __shfl_sync(kFullWarp, warp_id(), 0);  // known to be uniform
+  const int warp = __shfl_sync(kFullWarp, CT_WARP, 0);  // known to be uniform
   if (warp >= W) {
-    for (int t = seen + thread_id() - 32 * W; t < T; t += 32 * N) out[t] = 0;
+    for (int t = seen + CT_THREAD - 32 * W; t < T; t += 32 * N) out[t] = 0;
     team.template build<false>(memory, warp - W);
     return;
   }
-  const int lane = threadIdx.x % 32, p = 4 * thread_id(), i_lane = lane / Team::kGroup;
+  const int lane = threadIdx.x % 32, p = 4 * CT_THREAD, i_lane = lane / Team::kGroup;
   Real* saved = a.kept ? a.kept.value.at(r) + b * a.kept_numbers() : nullptr;
   Real *history = a.by_trail() ? nullptr : saved, *trail = a.by_trail() ? saved : nullptr;
   const int limit = history && p < P ? seen : 0;
@@ -298,9 +298,9 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
                   P,
                   seen,
                   (seen + C - 1) / C};
-  const int warp = __shfl_sync(kFullWarp, warp_id(), 0);  // known to be uniform
+  const int warp = __shfl_sync(kFullWarp, CT_WARP, 0);  // known to be uniform
   if (warp >= W) {
-    const int thread = thread_id() - 32 * W;
+    const int thread = CT_THREAD - 32 * W;
     // Tokens that the query does not see.
     if (d_k && a.k.write == Write::overwrite)
       for (std::int64_t i = std::int64_t{seen} * P + thread; i < std::int64_t{T} * P; i += 32 * N) d_k[i] = 0;
@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     team.template build<true>(memory, warp - W);
     return;
   }
-  const int lane = threadIdx.x % 32, p = 4 * thread_id(), i_lane = lane / Team::kGroup;
+  const int lane = threadIdx.x % 32, p = 4 * CT_THREAD, i_lane = lane / Team::kGroup;
   const int limit = d_k && p < P ? seen : 0;
   const Real* kept_c = trail + P;
   Real rho[4] = {}, r_t[4];

@@ -31,7 +31,7 @@ using RowSums = float[8][4];
 /// The same as operands.
 using RowOperands = unsigned[4][4];
 
-CT_DEVICE int row_column(int n) { return 8 * n + thread_id() % 4 * 2; }
+CT_DEVICE int row_column(int n) { return 8 * n + CT_THREAD % 4 * 2; }
 
 CT_DEVICE void pack(const RowSums& x, RowOperands& y) {
   CT_FOR2(k, 4, i, 4) y[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
@@ -58,7 +58,7 @@ CT_DEVICE void add_product(RowSums& sums, const RowOperands& x, const std::uint1
 }
 /// A warp's rows into a tile of all warps.
 CT_DEVICE void put_rows(const RowOperands& x, std::uint16_t* tile) {
-  const int row = warp_id() * 16 + lane_id() / 4;
+  const int row = CT_WARP * 16 + CT_LANE / 4;
   CT_FOR2(k, 4, i, 4)
     *reinterpret_cast<unsigned*>(tile + (row + i % 2 * 8) * kWeightLine + row_column(2 * k + i / 2)) =
         x[k][i];
@@ -69,7 +69,7 @@ struct WeightQueries {
   int q[2], seen[2];
   __device__ WeightQueries(const TiledWeights& op, int r, int b, int group) {
     CT_FOR(h, 2) {
-      q[h] = group * kWeightRows + warp_id() * 16 + lane_id() / 4 + 8 * h;
+      q[h] = group * kWeightRows + CT_WARP * 16 + CT_LANE / 4 + 8 * h;
       seen[h] = q[h] < op.Q() ? tokens_seen(op, r, b, q[h]) : 0;
     }
   }
@@ -109,7 +109,7 @@ struct WeightBlock {
   /// f(i) for i < kCount, one a thread in turn.
   template <int kCount, class F>
   CT_DEVICE static void share(F&& f) {
-    CT_FOR(turn, kCount / kWeightThreads) f(turn, thread_id() + turn * kWeightThreads);
+    CT_FOR(turn, kCount / kWeightThreads) f(turn, CT_THREAD + turn * kWeightThreads);
   }
   /// Rows of tokens on their way to a tile: all are asked for before any is put.
   struct Fetched {
@@ -129,7 +129,7 @@ struct WeightBlock {
   };
   /// Asks for rows that will be fetched.
   __device__ static void prefetch(const HeadRows<float>& rows, int first, int T, int K) {
-    const int t = first + thread_id() / 2, c = thread_id() % 2 * 32;
+    const int t = first + CT_THREAD / 2, c = CT_THREAD % 2 * 32;
     if (t < first + C && t >= 0 && t < T && c < K)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(rows(t) + c));
   }
@@ -140,7 +140,7 @@ struct WeightBlock {
     float w[2] = {}, e[2] = {}, g[2] = {};
     if (threadIdx.x < 32) {
       CT_FOR(h, 2) {
-        const int t = first + thread_id() + 32 * h;
+        const int t = first + CT_THREAD + 32 * h;
         if (t >= s.T) continue;
         w[h] = s.gain(s.w, t);
         if (s.erases) e[h] = s.gain(s.e, t);
@@ -158,7 +158,7 @@ struct WeightBlock {
     if (threadIdx.x < 32) {
       double before = 0;
       CT_FOR(h, 2) {
-        const int i = thread_id() + 32 * h;
+        const int i = CT_THREAD + 32 * h;
         const double sums = before + warp_scan(static_cast<double>(g[h]) * kLog2E);
         write[i] = w[h], erase[i] = e[h], sum[i] = sums, start[i] = power_of_two(static_cast<float>(sums));
         before = __shfl_sync(kFullWarp, sums, 31);

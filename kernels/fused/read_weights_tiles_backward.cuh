@@ -35,7 +35,7 @@ CT_DEVICE void column_totals(float (&x)[8][2], float* sums) {
   CT_FOR2(n, 8, i, 2) {
     CT_UNROLL(int offset = 4; offset < 32; offset *= 2)
       x[n][i] += __shfl_xor_sync(kFullWarp, x[n][i], offset);
-    if (lane < 4) sums[warp_id() * kWeightTile + row_column(n) + i] = x[n][i];
+    if (lane < 4) sums[CT_WARP * kWeightTile + row_column(n) + i] = x[n][i];
   }
 }
 
@@ -72,7 +72,7 @@ CT_DEVICE void add_queries(const TiledWeights& op, const ReadWeightsFields<float
   Block& block = memory.block;
   WeightStage& stage = memory.stage;
   const int T = op.T(), Q = op.Q(), groups = weight_groups(op), first = j * C,
-            bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), thread = thread_id();
+            bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), thread = CT_THREAD;
   const float* d_a = op.a.gradient.at(r) + std::int64_t{bh} * Q * T;
   const int last[2] = {queries.last(0, first), queries.last(1, first)};
   RowOperands rows, operands;
@@ -161,7 +161,7 @@ CT_DEVICE void give_gains(const ReadWeightsFields<float>& s, int first, int T, W
   constexpr int C = kWeightTile;
   Block& block = memory.block;
   WeightStage& stage = memory.stage;
-  const int thread = thread_id();
+  const int thread = CT_THREAD;
   column_totals(sums.of_write, stage.columns[0]);
   column_totals(sums.of_fade, stage.columns[1]);
   // Pairs of tokens: d_M (d_F) into what M (F) is made of.
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
   WeightBlock<kOwn>& block = memory.block;
   WeightStage& stage = memory.stage;
   const int H = op.H(), T = op.T(), groups = weight_groups(op);
-  const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), thread = thread_id();
+  const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), thread = CT_THREAD;
   const ReadWeightsFields<float> s(op, r, bh / H, bh % H);
   const bool fades = kOwn && s.channels > 0;
   for (int j = 0; j < weight_blocks(op); ++j) {

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(C > 16 ? 512 : 256)
   const RowCells<C> cells;
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
   const int T = op.T(), H = op.H(), K = op.K(), b = item / H, h = item % H, chunks = (T + chunk - 1) / chunk;
-  const int thread = thread_id();
+  const int thread = CT_THREAD;
   const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
       log_decay(op.log_decay, r, b, h, T, H, 1);
   const std::int64_t size = std::int64_t{K} * K;
@@ -76,8 +76,8 @@ struct RidgeTeam {
   const RidgeOp& op;
   float *row, *sums;  ///< shared: a vector; parts of two sums in turn
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), r = static_cast<int>(blockIdx.y);
-  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, lane = thread_id() % kLanes;
-  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + thread_id() / kLanes;
+  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, lane = CT_THREAD % kLanes;
+  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + CT_THREAD / kLanes;
   const int item = at / groups, b = item / H, h = item % H, first = at % groups * kRidgeGroup,
             end = first + kRidgeGroup < T ? first + kRidgeGroup : T;
   const std::int32_t* const position = op.position ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   using Team = RidgeTeam<N, S>;
   __shared__ alignas(16) float rows[kRidgeWarps / S][Team::kWide];
   __shared__ float sums_of_warps[2 * S];
-  Team team{op, rows[thread_id() / Team::kLanes], sums_of_warps};
+  Team team{op, rows[CT_THREAD / Team::kLanes], sums_of_warps};
   const int T = team.T, H = team.H, K = team.K, r = team.r, b = team.b, h = team.h, first = team.first;
   if (team.item >= op.B() * H || !team.wanted()) return;
   const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
@@ -202,7 +202,7 @@ static __global__ void __launch_bounds__(4 * kRidgeLargest)
   __shared__ float sums[4][kRidgeLargest];
   const int H = op.H(), K = op.K(), Q = op.Q(), item = static_cast<int>(blockIdx.x),
             r = static_cast<int>(blockIdx.y);
-  const int part = thread_id() / kRidgeLargest, j = thread_id() % kRidgeLargest;
+  const int part = CT_THREAD / kRidgeLargest, j = CT_THREAD % kRidgeLargest;
   float sum = 0;
   if (j < K) {
     for (int i = part; i < Q; i += 4) {

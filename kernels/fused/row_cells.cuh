@@ -14,7 +14,7 @@ void with_row_cells(int columns, auto&& f) { with_value<4, 8, 16>(row_cells(colu
 
 /// f(query) for those that see n of T tokens, by all lanes of a warp; without positions query n - 1 does.
 __device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, auto&& f) {
-  const int lane = lane_id(), stop = position ? Q : n;
+  const int lane = CT_LANE, stop = position ? Q : n;
   for (int start = position || n == 0 ? 0 : n - 1; start < stop; start += 32) {
     unsigned found =
         position ? __ballot_sync(kFullWarp, start + lane < Q && clamped(position[start + lane], T) == n) : 1u;
@@ -25,7 +25,7 @@ __device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, a
 /// A thread's part of a state: C columns of a row, four neighbours every 16 columns.
 template <int C>
 struct RowCells {
-  int warp = warp_id(), lane = lane_id();
+  int warp = CT_WARP, lane = CT_LANE;
   int part = lane % 4, row = warp * 8 + lane / 4;
 
   __device__ int column(int c) const { return c / 4 * 16 + part * 4 + c % 4; }

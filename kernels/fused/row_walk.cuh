@@ -51,7 +51,7 @@ struct RowWalk {
   const RowCells<C> cells = {};
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const int threads = static_cast<int>(blockDim.x), thread = thread_id();
+  const int threads = static_cast<int>(blockDim.x), thread = CT_THREAD;
   const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V};
   const bool inside = row < V, writes = inside && cells.part == 0;
   const std::int32_t* const position = kListed ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;

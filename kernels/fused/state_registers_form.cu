@@ -39,8 +39,8 @@ struct Stage {
 struct SmallWalk {
   const Op& op;
   Stage& stage;
-  const int lane = thread_id() % kSide, r = static_cast<int>(blockIdx.y);
-  const int items = op.B() * op.H(), place = static_cast<int>(blockIdx.x) * kHalves + thread_id() / kSide;
+  const int lane = CT_THREAD % kSide, r = static_cast<int>(blockIdx.y);
+  const int items = op.B() * op.H(), place = static_cast<int>(blockIdx.x) * kHalves + CT_THREAD / kSide;
   const bool inside =
       place < items;  ///< else the half walks the last item with the others and writes nothing
   const int item = inside ? place : items - 1;

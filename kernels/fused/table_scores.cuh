@@ -47,9 +47,9 @@ struct RowTeam {
   static constexpr bool kFull = kFull_;
   using Quads = Real[kGroups][4];
 
-  static CT_DEVICE int lane() { return thread_id() % kLanes; }
+  static CT_DEVICE int lane() { return CT_THREAD % kLanes; }
   /// This lane's team among the warp's.
-  static CT_DEVICE int team() { return lane_id() / kLanes; }
+  static CT_DEVICE int team() { return CT_LANE / kLanes; }
   static CT_DEVICE int column(int h) { return 4 * (lane() + kLanes * h); }
 
   /// `row` points to the lane's first column, of which and beyond there are `left`.

@@ -15,17 +15,17 @@ struct Block {
   Real* sums;  ///< shared, a number a warp
 
   __device__ void each(int n, auto&& f) const {
-    for (int i = thread_id(); i < n; i += kThreads) f(i);
+    for (int i = CT_THREAD; i < n; i += kThreads) f(i);
     __syncthreads();
   }
   __device__ void cells(int rows, int columns, auto&& f) const {
-    const int warp = warp_id(), lane = lane_id();
+    const int warp = CT_WARP, lane = CT_LANE;
     for (int i = warp; i < rows; i += kWarps)
       for (int j = lane; j < columns; j += 32) f(i, j);
     __syncthreads();
   }
   __device__ void rows(int rows, int n, auto&& term, auto&& put) const {
-    const int warp = warp_id(), lane = lane_id();
+    const int warp = CT_WARP, lane = CT_LANE;
     for (int i = warp; i < rows; i += kWarps) {
       Real total = 0;
       for (int j = lane; j < n; j += 32) total += term(i, j);
@@ -35,7 +35,7 @@ struct Block {
     __syncthreads();
   }
   __device__ void columns(int columns, int n, auto&& term, auto&& put) const {
-    for (int i = thread_id(); i < columns; i += kThreads) {
+    for (int i = CT_THREAD; i < columns; i += kThreads) {
       Real total = 0;
       for (int j = 0; j < n; ++j) total += term(i, j);
       put(i, total);
@@ -44,7 +44,7 @@ struct Block {
   }
   __device__ Real sum(int n, auto&& term) const {
     Real total = 0;
-    for (int i = thread_id(); i < n; i += kThreads) total += term(i);
+    for (int i = CT_THREAD; i < n; i += kThreads) total += term(i);
     total = device::warp_sum(total);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = total;
     __syncthreads();

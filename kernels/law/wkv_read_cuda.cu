@@ -11,7 +11,7 @@ constexpr int kMostChannels = 256;
 /// A block of as many threads as channels: number i of every loop, and numbers V + i, are thread i's.
 struct Channels {
   __device__ void each(int n, auto&& f) const {
-    for (int i = thread_id(); i < n; i += static_cast<int>(blockDim.x)) f(i);
+    for (int i = CT_THREAD; i < n; i += static_cast<int>(blockDim.x)) f(i);
   }
 };
 

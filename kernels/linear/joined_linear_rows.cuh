@@ -46,13 +46,13 @@ struct RowBlocks {
   }
   /// Four warps' own barrier.
   static __device__ void meet() {
-    asm volatile("bar.sync %0, %1;" ::"r"(thread_id() / 128 + 1), "n"(128) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(CT_THREAD / 128 + 1), "n"(128) : "memory");
   }
   /// Brings the rows that request() copied to registers, as operands; then the tile is free.
   static __device__ void collect(std::uint16_t* tile, unsigned (&rows)[D / 16][4]) {
     copies_end();
     meet();
-    operands(OperandRows<D>{tile}, warp_id() % 4 * 16, rows);
+    operands(OperandRows<D>{tile}, CT_WARP % 4 * 16, rows);
     meet();
   }
 };
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
   const int blocks = Rows::blocks(s), whole = s.whole_columns(kWgmmaRows) / kWgmmaRows,
-            owner = thread_id() / 128, lane = threadIdx.x % 32, r0 = warp_id() % 4 * 16;
+            owner = CT_THREAD / 128, lane = threadIdx.x % 32, r0 = CT_WARP % 4 * 16;
   std::uint16_t* const tile_at = ws + blocks * Rows::kBlock + owner * Rows::kTile;
   auto* const bias = reinterpret_cast<float*>(ws + blocks * Rows::kBlock + kOwners * Rows::kTile);
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), tiles = (N + kWgmmaRows - 1) / kWgmmaRows,
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   Rows::load(a, s, r, list, ws);
-  for (int c = thread_id(); c < blocks * kWgmmaRows; c += kJoinedThreads) {
+  for (int c = CT_THREAD; c < blocks * kWgmmaRows; c += kJoinedThreads) {
     const int2 of = list[min(c, s.columns - 1) / 16];
     const Tensor<float>& b = a.b[of.x].value;
     bias[c] = b && c < s.columns && of.y + c % 16 < b.columns() ? b.at(r)[of.y + c % 16] : 0;
@@ -167,8 +167,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int whole = s.whole_columns(D), chunks = whole / D, owner = thread_id() / 128,
-            lane = threadIdx.x % 32, r0 = warp_id() % 4 * 16;
+  const int whole = s.whole_columns(D), chunks = whole / D, owner = CT_THREAD / 128, lane = threadIdx.x % 32,
+            r0 = CT_WARP % 4 * 16;
   std::uint16_t* const tile_at = ws + Rows::blocks(s) * Rows::kBlock + owner * Rows::kTile;
   const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
             tiles = (N + kWgmmaRows - 1) / kWgmmaRows, walkers = kOwners * static_cast<int>(gridDim.x);

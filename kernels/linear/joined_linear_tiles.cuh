@@ -31,8 +31,8 @@ struct JoinedTile {
                        kTurns = kJoinedRows / kStride;
   using Numbers = Four<float>[kTurns];
 
-  __device__ static int column() { return thread_id() % kFours * 4; }
-  __device__ static int row(int i) { return thread_id() / kFours + i * kStride; }
+  __device__ static int column() { return CT_THREAD % kFours * 4; }
+  __device__ static int row(int i) { return CT_THREAD / kFours + i * kStride; }
 
   /// Starts the copies of this thread's part of a tile: rows n0 .. of N, `width` columns from `first` of rows of ld.
   /// Elements outside the matrix are unspecified. `step` 2: a thread has the same places whatever the format, so that tiles
@@ -44,7 +44,7 @@ struct JoinedTile {
     if (is_bf16) {
       const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from) + first + (c < width ? c : 0);
       CT_FOR(i, kTurns)
-        copy_async<8>(reinterpret_cast<uint2*>(shared) + step * (thread_id() + i * kJoinedThreads),
+        copy_async<8>(reinterpret_cast<uint2*>(shared) + step * (CT_THREAD + i * kJoinedThreads),
                       pairs + std::int64_t{min(n0 + row(i), N - 1)} * ld);
     } else if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
       from += first + (c < width ? c : 0);
@@ -69,7 +69,7 @@ struct JoinedTile {
   /// Reads the numbers that request() has brought.
   __device__ static void collect(const float* shared, bool is_bf16, Numbers& x, int step = 1) {
     CT_FOR(i, kTurns) {
-      const int at = thread_id() + i * kJoinedThreads;
+      const int at = CT_THREAD + i * kJoinedThreads;
       if (is_bf16)
         x[i] = four_of(reinterpret_cast<const uint2*>(shared)[step * at]);
       else
@@ -92,7 +92,7 @@ struct JoinedTile {
 
 /// The output and its column of each 16 columns of all; by every thread, before a barrier.
 CT_DEVICE void list_columns(const LinearSlabs& s, int2 (&list)[LinearSlabs::kMostColumns / 16]) {
-  for (int i = thread_id(); i < s.count; i += kJoinedThreads)
+  for (int i = CT_THREAD; i < s.count; i += kJoinedThreads)
     for (int c = 0; c < s.slab[i].width; c += 16)
       list[(s.slab[i].at + c) / 16] = make_int2(s.slab[i].output, s.slab[i].first + c);
 }
@@ -105,7 +105,7 @@ CT_DEVICE void load_weights(const JoinedLinear<float>& a, const LinearSlabs& s, 
   constexpr int kStep = JoinedTile<D>::kStep;
   constexpr int kBatch = 8;
   const int all = s.columns * (D / 4);
-  CT_ROLLED(int begin = thread_id(); begin < all; begin += kBatch * kJoinedThreads) {
+  CT_ROLLED(int begin = CT_THREAD; begin < all; begin += kBatch * kJoinedThreads) {
     Four<float> v[kBatch];
     CT_FOR(j, kBatch) {  // no branch a load
       const int at = min(begin + j * kJoinedThreads, all - 1), c = at / (D / 4), i = at % (D / 4) * 4;
@@ -196,13 +196,13 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   load_weights<D, true>(a, s, r, list, ws);
-  for (int c = thread_id(); c < s.columns; c += kJoinedThreads) {
+  for (int c = CT_THREAD; c < s.columns; c += kJoinedThreads) {
     const int2 of = list[c / 16];
     const Tensor<float>& b = a.b[of.x].value;
     const int o = of.y + c % 16;
     bias[c] = b && o < b.columns() ? b.at(r)[o] : 0;
   }
-  const int lane = threadIdx.x % 32, warp = warp_id(), r0 = warp / kColumnGroups * 16;
+  const int lane = threadIdx.x % 32, warp = CT_WARP, r0 = warp / kColumnGroups * 16;
   int copy = 0, place = 0;
   for (; tile < tiles; tile += walkers, copy = (copy + 1) % depth, place ^= other) {
     const int n0 = tile * kJoinedRows;
@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   load_weights<D, false>(a, s, r, list, ws);
-  const int lane = threadIdx.x % 32, warp = warp_id(), r0 = warp / kColumnGroups * 16,
+  const int lane = threadIdx.x % 32, warp = CT_WARP, r0 = warp / kColumnGroups * 16,
             c0 = warp % kColumnGroups * kOwn;
   float* const d_x = a.x.gradient.at(r);
   const bool aligned = is_aligned16(d_x);

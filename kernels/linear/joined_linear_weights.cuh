@@ -84,8 +84,8 @@ struct FewColumns {
   bool is_bf16;
   int ld, first, width, N, end;
 
-  __device__ static int row(int i) { return thread_id() / kFewColumns + i * (kJoinedThreads / kFewColumns); }
-  __device__ static int column() { return thread_id() % kFewColumns; }
+  __device__ static int row(int i) { return CT_THREAD / kFewColumns + i * (kJoinedThreads / kFewColumns); }
+  __device__ static int column() { return CT_THREAD % kFewColumns; }
   CT_DEVICE void ask(int tile, float (&next)[kTurns]) const {
     CT_FOR(i, kTurns) {
       const std::int64_t n = std::int64_t{tile} * kJoinedRows + row(i), at = n * ld + first + column();
@@ -140,7 +140,7 @@ CT_DEVICE void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
     }
     copies_commit();
   };
-  const int warp = warp_id(), o0 = warp / kColumnGroups * kOwnRows, c0 = warp % kColumnGroups * kOwn;
+  const int warp = CT_WARP, o0 = warp / kColumnGroups * kOwnRows, c0 = warp % kColumnGroups * kOwn;
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
   int tile = static_cast<int>(std::int64_t{tiles} * piece / s.pieces);
   const FewColumns columns{g, y_is_bf16, ld, slab.first, slab.width, N, end};

@@ -78,8 +78,8 @@ struct WideMatrix {
 /// 64 rows and columns of a matrix on their way to shared memory, eight neighbours a thread at a time.
 template <int kThreads>
 struct WidePart {
-  __device__ static int column() { return thread_id() % 8 * 8; }
-  __device__ static int row(int i) { return thread_id() / 8 + i * (kThreads / 8); }
+  __device__ static int column() { return CT_THREAD % 8 * 8; }
+  __device__ static int row(int i) { return CT_THREAD / 8 + i * (kThreads / 8); }
   static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kThreads;
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
     return tile + wide_place(row(i), column() / 8);
@@ -140,7 +140,7 @@ struct WideRaw {
   }
   /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
   CT_DEVICE static void read(unsigned (&a)[4], const float* tile, int k, int r0) {
-    const int row = k + 2 * (thread_id() % 4), c = r0 + lane_id() / 4;
+    const int row = k + 2 * (CT_THREAD % 4), c = r0 + CT_LANE / 4;
     CT_FOR(i, 4)
       a[i] = bf16_pair(tile[place(row + i / 2 * 8, c + i % 2 * 8)],
                        tile[place(row + i / 2 * 8 + 1, c + i % 2 * 8)]);
@@ -221,7 +221,7 @@ struct WideMap {
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
             input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2,
             pairs = kForward ? output_pairs : input_pairs, above = static_cast<int>(blockIdx.x) / pairs;
-  const int lane = threadIdx.x % 32, group = thread_id() / 128, r0 = warp_id() % 4 * 16;
+  const int lane = threadIdx.x % 32, group = CT_THREAD / 128, r0 = CT_WARP % 4 * 16;
   /// Of a weights' tile: which part of the rows it sums over.
   const int piece = kWeights ? above / output_pairs : 0;
   const int begin = kWeights ? share(piece) : 0, end = kWeights   ? share(piece + 1)  ///< steps of the sum
@@ -365,14 +365,14 @@ struct WideMap {
   CT_DEVICE void put_sides(float* all,
                            Sides& side) const {  // all: [warp][block][64 columns]
     __syncthreads();                             // tiles are read
-    const int warp = warp_id();
+    const int warp = CT_WARP;
     CT_FOR2(h, 2, e, 8) {
       side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
       side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
       if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
     }
     __syncthreads();
-    const int h = thread_id() / kWideBlock, c = threadIdx.x % kWideBlock;
+    const int h = CT_THREAD / kWideBlock, c = threadIdx.x % kWideBlock;
     if (h > 1 || first_row + h >= s.count) return;
     const int2 of = output_of(a, s, first_row + h);
     if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;

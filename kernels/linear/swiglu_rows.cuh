@@ -22,14 +22,14 @@ struct SwigluBlocks {
   /// Starts the copies of slab `at` of one replica's weights, by all threads.
   static __device__ void request_slab(const std::uint16_t* from, int at, std::uint16_t* to) {
     const auto* source = reinterpret_cast<const uint4*>(from + std::int64_t{at} * kSlab);
-    for (int i = thread_id(); i < kSlab / 8; i += kSwigluThreads)
+    for (int i = CT_THREAD; i < kSlab / 8; i += kSwigluThreads)
       copy_async(reinterpret_cast<uint4*>(to) + i, source + i);
   }
   /// Brings rows n0 .. n0 + 63 of N to a tile, by four warps: operands in the background, floats at once. Rows beyond N
   /// are unspecified.
   static __device__ void request_rows(const Tensor<float>& x, int r, int n0, int N, std::uint16_t* tile) {
     if (x.is_bf16()) return RowBlocks<W>::request(x.bf16_at(r), W, n0, N, tile);
-    const int thread = thread_id() % 128;
+    const int thread = CT_THREAD % 128;
 #pragma unroll 4
     for (int i = 0; i < kWgmmaRows * (W / 4) / 128; ++i) {
       const int at = thread + i * 128, row = at / (W / 4), c = at % (W / 4) * 4;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(256) pack_units(const __grid_constant__ Swiglu
   std::uint16_t* const to = a.blocks.value.bf16_at(r) + std::int64_t{blockIdx.x} * Blocks::kBlock;
   const float* const w = (map == 0 ? a.gate : map == 1 ? a.up : a.down).value.at(r);
   const std::int64_t of_unit = map == 2 ? 1 : W, of_column = map == 2 ? H : 1;
-  for (int at = thread_id(); at < kWgmmaRows * (W / 8); at += 256) {
+  for (int at = CT_THREAD; at < kWgmmaRows * (W / 8); at += 256) {
     const int unit = at % kWgmmaRows, c = at / kWgmmaRows * 8;
     const float* const from = w + (first + unit) * of_unit + c * of_column;
     unsigned v[4];
@@ -70,7 +70,7 @@ CT_DEVICE void walk_slabs(const Swiglu<float>& a, int depth, int N, std::uint16_
   using Blocks = SwigluBlocks<W>;
   const std::uint16_t* const weights = a.blocks.value.bf16_at(static_cast<int>(blockIdx.y));
   constexpr int kRows = kSwigluOwners * kWgmmaRows;
-  const int owner = thread_id() / 128, slabs = a.H() / kWgmmaRows, step = static_cast<int>(gridDim.x) * kRows;
+  const int owner = CT_THREAD / 128, slabs = a.H() / kWgmmaRows, step = static_cast<int>(gridDim.x) * kRows;
   const auto request = [&](int slab, int place) {
     Blocks::request_slab(weights, slab, ws + place * Blocks::kSlab);
   };
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
   using Blocks = SwigluBlocks<W>;
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), owner = thread_id() / 128,
-            r0 = warp_id() % 4 * 16;
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), owner = CT_THREAD / 128,
+            r0 = CT_WARP % 4 * 16;
   std::uint16_t* const tile = ws + depth * Blocks::kSlab + owner * Blocks::kTile;
   unsigned rows[W / 16][4];
   float y[W / 8][4];
@@ -152,8 +152,8 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
   using Blocks = SwigluBlocks<W>;
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), H = a.H(), owner = thread_id() / 128,
-            r0 = warp_id() % 4 * 16;
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), H = a.H(), owner = CT_THREAD / 128,
+            r0 = CT_WARP % 4 * 16;
   std::uint16_t *const x_tile = ws + depth * Blocks::kSlab + 2 * owner * Blocks::kTile, *const y_tile =
                                                                                             x_tile +
                                                                                             Blocks::kTile;

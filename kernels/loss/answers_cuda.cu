@@ -31,7 +31,7 @@ constexpr int kWarps = 4;
 
 template <class Real>
 __global__ void __launch_bounds__(32 * kWarps) answers_of_rows(const __grid_constant__ Answers<Real> a) {
-  const int r = static_cast<int>(blockIdx.y), lane = lane_id();
+  const int r = static_cast<int>(blockIdx.y), lane = CT_LANE;
   const std::int64_t n = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   if (n >= a.x.rows()) return;
   Best<Real> best;
@@ -47,7 +47,7 @@ template <int kCount, class Real>
 __device__ void copy_turned(const Tensor<Real>& x, int r, std::int64_t first, std::int64_t rows, int column,
                             Real (&to)[kDepth][kCount]) {
   const int D = x.columns();
-  for (int i = thread_id(); i < kCount * kDepth / 4; i += kThreads) {
+  for (int i = CT_THREAD; i < kCount * kDepth / 4; i += kThreads) {
     const int row = i % kCount, at = column + i / kCount * 4;
     const bool there = first + row < rows;
     Real four[4];
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ __align__(16) Real x[kDepth][kRows], w[kDepth][kClasses];
   __shared__ Real tops[kRows];
   __shared__ int classes[kRows];
-  const int r = static_cast<int>(blockIdx.y), lane = lane_id(), warp = warp_id(),
+  const int r = static_cast<int>(blockIdx.y), lane = CT_LANE, warp = CT_WARP,
             rank = static_cast<int>(blockIdx.x) % cluster;
   const std::int64_t rows = a.x.rows(), first = std::int64_t{blockIdx.x} / cluster * kRows;
   const int D = a.x.columns(), V = a.V();
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
     if (lane == 0) tops[4 * warp + i] = best[i].top, classes[4 * warp + i] = best[i].of;
   }
   cluster_barrier(cluster);
-  const int row = thread_id();
+  const int row = CT_THREAD;
   if (rank == 0 && row < kRows) {
     Best<Real> all;
     for (int other = 0; other < cluster; ++other)

@@ -51,7 +51,7 @@ struct EntropySide {
   __device__ void read(int row, unsigned (&a)[D / 16][4]) const {
     CT_FOR(half, 2) {
       const auto* from =
-          reinterpret_cast<const unsigned*>(at(min(row + 8 * half, rows - 1), 2 * (thread_id() % 4)));
+          reinterpret_cast<const unsigned*>(at(min(row + 8 * half, rows - 1), 2 * (CT_THREAD % 4)));
       CT_FOR(k, D / 16) {
         a[k][half] = from[k * kEntropyLine];
         a[k][2 + half] = from[k * kEntropyLine + kEntropyLine / 2];
@@ -193,7 +193,7 @@ class EntropySteps {
     constexpr int kPieces = kEntropyStep * D / 8;
     static_assert(kPieces % kEntropyThreads == 0);
     if (i < count_) {
-      const int thread = thread_id();
+      const int thread = CT_THREAD;
       CT_FOR(turn, kPieces / kEntropyThreads) {
         const int at = thread + turn * kEntropyThreads;
         copy_async(to + at % kEntropyStep * EntropyTile<D>::kStep + at / kEntropyStep * 8, from + at * 8);
@@ -254,7 +254,7 @@ struct EntropyProducts {
   CT_DEVICE void begin(const std::uint16_t* step, [[maybe_unused]] const std::uint16_t* before,
                        [[maybe_unused]] bool last) {
 #if CROSSTALK_WGMMA
-    const int group = thread_id() / 128;
+    const int group = CT_THREAD / 128;
     const std::uint64_t words = wgmma_columns<kEntropyLine>(step);
     hold();
     await_turn(group);
@@ -277,7 +277,7 @@ struct EntropyProducts {
     if constexpr (kEntropyHolds<D>)
       scores(rows, tile, 0, y);
     else
-      scores(EntropyTile<D>{own}, warp_id() * 16, tile, 0, y);
+      scores(EntropyTile<D>{own}, CT_WARP * 16, tile, 0, y);
 #endif
   }
   CT_DEVICE void settle() {
@@ -339,7 +339,7 @@ template <int D>
 CT_DEVICE void store_pieces(float* piece, int part, int rows, int row, const float (&sums)[D / 8][4]) {
   CT_FOR(half, 2) {
     if (row + 8 * half >= rows) continue;
-    float* to = piece + (std::int64_t{part} * rows + row + 8 * half) * D + 2 * (thread_id() % 4);
+    float* to = piece + (std::int64_t{part} * rows + row + 8 * half) * D + 2 * (CT_THREAD % 4);
     CT_FOR(n, D / 8)
       *reinterpret_cast<float2*>(to + n * 8) = make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
   }

@@ -44,7 +44,7 @@ struct EntropyRows {
     const auto has = [&](int half) { return target[half] / kEntropyStep == step && target[half] >= 0; };
     // Few steps have somebody's target, and one the end of the vocabulary.
     if ((step + 1) * kEntropyStep > words || has(0) || has(1)) {
-      const int v0 = step * kEntropyStep + 2 * (thread_id() % 4);
+      const int v0 = step * kEntropyStep + 2 * (CT_THREAD % 4);
       CT_FOR2(n, kEntropyCount, e, 4) {
         const int v = v0 + n * 8 + e % 2;
         if (v >= words) y[n][e] = -INFINITY;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   const int part = static_cast<int>(blockIdx.x) % tiles.parts, r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);
   const int first = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows,
-            row = first + warp_id() * 16 + lane_id() / 4;
+            row = first + CT_WARP * 16 + CT_LANE / 4;
   EntropyProducts<D, kMix> products;
   products.take(view.x, first, row, memory);
   EntropyRows rows;
@@ -153,7 +153,7 @@ template <int D, bool kMix>
 __global__ void __launch_bounds__(kEntropyThreads)
     finish_rows(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
   wait_for_earlier();
-  const int n = static_cast<int>(blockIdx.x) * kEntropyWarps + warp_id(), r = blockIdx.y,
+  const int n = static_cast<int>(blockIdx.x) * kEntropyWarps + CT_WARP, r = blockIdx.y,
             lane = threadIdx.x % 32;
   const EntropyView<D> view(op, tiles, r);
   const int rows = view.x.rows;
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   const float share = op.share.value.at(r)[0];
   const int lane = threadIdx.x % 32,
             block = static_cast<int>(blockIdx.x) / tiles.w_parts * EntropyTiles::kRows,
-            first = block + warp_id() * 16, row = first + lane / 4, column = 2 * (lane % 4);
+            first = block + CT_WARP * 16, row = first + lane / 4, column = 2 * (lane % 4);
   EntropyProducts<D, true> products;
   auto& y = products.y;
   products.take(view.w, block, row, memory);

@@ -51,7 +51,7 @@ struct ChunkSums {
     CT_FOR2(m, MT, n, NT)
       CT_FOR(i, 4) at[m][n][i] = 0;
   }
-  CT_DEVICE static int warp() { return warp_id(); }
+  CT_DEVICE static int warp() { return CT_WARP; }
   CT_DEVICE static int first_row() { return warp() / kAcross * kRows; }
   CT_DEVICE static int first_column() { return warp() % kAcross * (8 * NT); }
 

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(32 * kRows)
     wide_column_sum(const __grid_constant__ ColumnSum<Real> a, int cluster) {
   __shared__ Real sums[kRows][32];
   constexpr int kAtOnce = kRows > 8 ? 16 : 4;
-  const int x = lane_id(), y = warp_id(), rank = static_cast<int>(blockIdx.x) % cluster;
+  const int x = CT_LANE, y = CT_WARP, rank = static_cast<int>(blockIdx.x) % cluster;
   const int j = static_cast<int>(blockIdx.x) / cluster * 32 + x, b = blockIdx.y, r = blockIdx.z;
   sums[y][x] =
       j < a.columns ? a.template partial<kAtOnce>(r, b, j, rank * kRows + y, kRows * cluster) : Real(0);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(512)
   __shared__ Real sums[16];
   const int j = static_cast<int>(blockIdx.x) / cluster, rank = static_cast<int>(blockIdx.x) % cluster,
             b = blockIdx.y, r = blockIdx.z;
-  const Real sum = warp_sum(a.template partial<4>(r, b, j, rank * 512 + thread_id(), 512 * cluster));
+  const Real sum = warp_sum(a.template partial<4>(r, b, j, rank * 512 + CT_THREAD, 512 * cluster));
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
   Real total = 0;

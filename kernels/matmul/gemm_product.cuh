@@ -195,7 +195,7 @@ CT_DEVICE void finish_tile(const Op& op, int row0, int column0, float* sums, flo
                            int slice, int slices) {
   cluster_barrier(slices);
   const int positions = TM * TN / 4 / slices;
-  for (int i = thread_id(); i < positions; i += kThreads) {
+  for (int i = CT_THREAD; i < positions; i += kThreads) {
     const int p = slice * positions + i, row = p / (TN / 4), column = p % (TN / 4) * 4;
     float total[4] = {}, beside = 0;
 #pragma unroll 4

@@ -50,8 +50,8 @@ struct Tile {
   /// This thread's share of kBatch kStride rows from n0, of N rows of C numbers.
   template <int kBatch>
   static CT_DEVICE void fetch(const HeadRows<float>& rows, int n0, int N, int C, Four<float> (&x)[kBatch]) {
-    const int c = thread_id() % kFours * 4;
-    n0 += thread_id() / kFours;
+    const int c = CT_THREAD % kFours * 4;
+    n0 += CT_THREAD / kFours;
     if (C % 4 == 0 && is_aligned16(rows.first)) {  // no branch a load: what lies outside is not kept
       const float* from = rows.first + (c < C ? c : 0);
       CT_FOR(i, kBatch) {
@@ -68,7 +68,7 @@ struct Tile {
   /// Puts it into rows `from` of the tile, which are rows n0 of N; zeros beyond those.
   template <int kBatch>
   CT_DEVICE void keep(int from, int n0, int N, int C, const Four<float> (&x)[kBatch]) const {
-    const int c = thread_id() % kFours * 4, first = thread_id() / kFours;
+    const int c = CT_THREAD % kFours * 4, first = CT_THREAD / kFours;
     CT_FOR(i, kBatch) {
       const bool inside = c < C && n0 + first + i * kStride < N;
       float y[4];

@@ -18,7 +18,7 @@ struct Rows {
   Real held[M][N > 0 ? N : 1];
   __device__ Rows(const Real* x_, int d_, int rows) : x(x_), d(d_) {
     CT_FOR2(m, M, i, N) {
-      const int j = lane_id() + 32 * i;
+      const int j = CT_LANE + 32 * i;
       held[m][i] = m < rows && j < d ? x[m * d + j] : Real(0);
     }
   }

@@ -18,7 +18,7 @@ struct RowsOfFours {
   std::int64_t first, end;  ///< of this lane; the last there is, and one
   int column, D;
   __device__ RowsOfFours(std::int64_t n0, std::int64_t end_, int D_)
-      : first(n0 + threadIdx.x % 32 / kLanes), end(end_), column(thread_id() % kLanes * 4), D(D_) {}
+      : first(n0 + threadIdx.x % 32 / kLanes), end(end_), column(CT_THREAD % kLanes * 4), D(D_) {}
   __device__ std::int64_t row(int m) const { return first + m * kBeside; }
   __device__ bool inside(int q) const { return column + 4 * kLanes * q < D; }
   __device__ bool has(int m) const { return row(m) < end; }
@@ -163,7 +163,7 @@ struct GainsOfRows {
 template <int kLanes, int kFours, class Gains, class Sums>
 CT_DEVICE void add_up_gains(Gains& gains, Sums& sums, float* part, int D) {
   const int warp = threadIdx.x / 32;
-  const int column = thread_id() % kLanes * 4;
+  const int column = CT_THREAD % kLanes * 4;
   CT_FOR(q, kFours) {
     CT_UNROLL(int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
       gains.d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, gains.d_gain[q].v[e], 16);

@@ -28,7 +28,7 @@ template <class Real>
 __global__ void __launch_bounds__(kThreads) scale_of(const __grid_constant__ ClipScale<Real> a, int blocks) {
   const int r = static_cast<int>(blockIdx.x);
   double sum = 0;
-  for (int i = thread_id(); i < blocks; i += kThreads) sum += a.partial.at(r)[i];
+  for (int i = CT_THREAD; i < blocks; i += kThreads) sum += a.partial.at(r)[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *a.scale.at(r) = clip_scale(a.limit, sqrt(sum));
 }

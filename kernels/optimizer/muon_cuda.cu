@@ -19,7 +19,7 @@ struct Tiles {
 template <class Real, class Left, class Right, class Store>
 __device__ void product(Tiles<Real>& tiles, int n, int k, int depth, const Left& left, const Right& right,
                         const Store& store) {
-  const int t = thread_id(), row = t / 16 * kEach, column = t % 16 * kEach;
+  const int t = CT_THREAD, row = t / 16 * kEach, column = t % 16 * kEach;
   for (int i0 = 0; i0 < n; i0 += kTile) {
     for (int j0 = 0; j0 < k; j0 += kTile) {
       Real sum[kEach][kEach] = {};

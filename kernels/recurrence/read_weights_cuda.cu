@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(32 * W) read_weights(const __grid_constant__ R
   const ReadWeightsFields<Real> s(op, r, b, h);
   Real* a = op.a.value.at(r) + std::int64_t{blockIdx.x} * M;
   const int writes = tokens_seen(op, r, b, q) * op.writes;
-  for (int m = writes + thread_id(); m < M; m += 32 * W) a[m] = 0;
+  for (int m = writes + CT_THREAD; m < M; m += 32 * W) a[m] = 0;
   Real* kept = op.kept ? op.kept.value.at(r) + blockIdx.x * op.kept_numbers() : nullptr;  // Q = 1
   Real state[E];
   T::load(s.q.value(q), s.K, state);

@@ -245,7 +245,7 @@ struct ChannelParts {
     constexpr int kEach = kSums < 16 ? 1 : kSums / 16, kShare = kSums < 16 ? 16 / kSums : 1;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 16, of_q = before, of_x = late;
     CT_ROLLED(int column = __shfl_sync(kFullWarp, warp, 0); column < kHalf; column += kThreads / 32) {
-      const int rows = kLeaf - column % kLeaf, j = column + thread_id() / 16 % 2 * kHalf;
+      const int rows = kLeaf - column % kLeaf, j = column + CT_THREAD / 16 % 2 * kHalf;
       float sums[kSums] = {};
       CT_ROLLED(int c = lane * kPack; c < D; c += 16 * kPack) {
         float aged[kPack], decay[kPack], of[kPack];

@@ -403,7 +403,7 @@ struct ChunkBackward {
     if (threadIdx.x < 32) {
       if (chunk == 0 && walk.gated() && op.log_decay.wanted())  // of the others load() does it
         put_decay_gradient<Tile>(memory, op, walk, first, valid);
-    } else if (const int i = thread_id() - 32; i < valid) {
+    } else if (const int i = CT_THREAD - 32; i < valid) {
       const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
       put_gains(op, walk, first, valid, i, memory.of_value, d_erase);
     }

@@ -143,8 +143,8 @@ struct Fetched {
   float4 x[kTurns];
   bool narrow = false;  ///< x holds four numbers in bf16 each, in its first two
 
-  CT_DEVICE static int row(int turn) { return thread_id() / kFours + turn * (Tile::kThreads / kFours); }
-  CT_DEVICE static int column() { return thread_id() % kFours * 4; }
+  CT_DEVICE static int row(int turn) { return CT_THREAD / kFours + turn * (Tile::kThreads / kFours); }
+  CT_DEVICE static int column() { return CT_THREAD % kFours * 4; }
   /// Not before they are put: who converts numbers waits for them.
   CT_DEVICE float4 four(int turn) const {
     if (!narrow) return x[turn];
@@ -216,7 +216,7 @@ struct Eights {
   uint4 x[kTurns];
   CT_DEVICE static void each(auto&& f) {
     CT_FOR(turn, kTurns) {
-      const int i = thread_id() + turn * Tile::kThreads;
+      const int i = CT_THREAD + turn * Tile::kThreads;
       if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
     }
   }
@@ -244,7 +244,7 @@ template <class Tile, int kBytes = 4 * Tile::D, class Where>
 CT_DEVICE void prefetch_rows(int turn, const Where& rows, int count) {
   static_assert(Tile::kThreads >= Tile::D && Tile::kThreads >= Tile::C);
   if constexpr (Tile::kWhole) {
-    const int row = (thread_id() + 64 * turn) % Tile::kThreads;
+    const int row = (CT_THREAD + 64 * turn) % Tile::kThreads;
     if (row >= count || !rows.has(row)) return;
     const auto* const from = reinterpret_cast<const char*>(rows.start(row));
     bool half = false;

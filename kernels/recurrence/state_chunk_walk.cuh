@@ -240,7 +240,7 @@ struct StateWalk {
   /// Which query each row has, `pass` of those at the same place before it (listed). Between barriers.
   CT_DEVICE void fill_queries(const StateRead<float>& op, int first, int valid) const {
     constexpr int kNone = 0x7fffffff;
-    const int thread = thread_id(), offset = first + (before ? 0 : 1);
+    const int thread = CT_THREAD, offset = first + (before ? 0 : 1);
     const std::int32_t* const position =
         op.position ? op.position.value.at(replica) + std::int64_t{b} * op.Q() : nullptr;
     const auto row_of = [&](int i) {  // of query i; -1: none of this chunk
@@ -297,7 +297,7 @@ struct StateWalk {
     Gains all;
     const auto decays = of_tokens(op.log_decay.value, first, gated() ? valid : 0, 1);
     CT_FOR(x, Tile::C / 32) {
-      const int i = lane_id() * (Tile::C / 32) + x;
+      const int i = CT_LANE * (Tile::C / 32) + x;
       all.write[x] = write_gain(op, first, valid, i);
       all.erase[x] = erase_gain(op, first, valid, i);
       all.decay[x] = decays.has(i) ? *decays.start(i) : 0;
@@ -368,7 +368,7 @@ struct StateWalk {
     const std::int32_t* const position = op.position.value.at(replica) + std::int64_t{b} * op.Q();
     const bool narrow = is_narrow(x, columns);
     float* const rows = number(x, narrow, query * columns + from);
-    for (int i = warp_id(); i < op.Q(); i += Tile::W) {
+    for (int i = CT_WARP; i < op.Q(); i += Tile::W) {
       for (int c = threadIdx.x % 32; c < count && position[i] <= 0; c += 32) {
         const std::int64_t at = std::int64_t{i} * H * columns + c;
         if (!narrow)

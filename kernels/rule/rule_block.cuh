@@ -61,7 +61,7 @@ struct RuleBlock {
     else
       __syncthreads();
   }
-  __device__ static int thread() { return thread_id(); }
+  __device__ static int thread() { return CT_THREAD; }
   __device__ static int warp() { return static_cast<int>(threadIdx.x >> 5); }
   __device__ static int lane() { return static_cast<int>(threadIdx.x & 31u); }
 

@@ -15,13 +15,7 @@
 #include "kernels/base/put.h"
 #include "kernels/base/tensor.h"
 
-namespace crosstalk {
-
-CT_DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
-CT_DEVICE int lane_id() { return thread_id() % 32; }
-CT_DEVICE int warp_id() { return thread_id() / 32; }
-
-namespace device {
+namespace crosstalk::device {
 
 constexpr unsigned kFullWarp = 0xffffffffu;
 
@@ -165,5 +159,4 @@ CT_DEVICE int next_position(const std::int32_t* position, int Q, int from) {
   return next;
 }
 
-}  // namespace device
-}  // namespace crosstalk
+}  // namespace crosstalk::device

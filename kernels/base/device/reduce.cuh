@@ -10,7 +10,7 @@ template <class Real>
 CT_DEVICE Real warp_scan(Real x) {
   CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
     const Real other = __shfl_up_sync(kFullWarp, x, offset);
-    if (lane_id() >= offset) x += other;
+    if (CT_LANE >= offset) x += other;
   }
   return x;
 }
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kColumns* kRows)
     sum_pieces_kernel(std::int64_t n, int pieces, std::int64_t step, const First first, const Keep keep) {
   wait_for_earlier();
   __shared__ Real sums[kRows > 1 ? kRows : 1][kColumns];
-  const int r = static_cast<int>(blockIdx.y), row = thread_id() / kColumns, column = thread_id() % kColumns;
+  const int r = static_cast<int>(blockIdx.y), row = CT_THREAD / kColumns, column = CT_THREAD % kColumns;
   const std::int64_t i = std::int64_t{blockIdx.x} * kColumns + column;
   Real sum = 0;
   if (i < n) {

@@ -14,7 +14,7 @@ struct Team {
   Real* shared = nullptr;  // [2][4][W], W > 1 only
   int phase = 0;
 
-  __device__ static int entry(int i) { return thread_id() + i * kThreads; }
+  __device__ static int entry(int i) { return CT_THREAD + i * kThreads; }
 
   __device__ static void load(const Real* p, int P, Real (&x)[E]) {
     CT_FOR(i, E) x[i] = entry(i) < P ? p[entry(i)] : Real(0);
