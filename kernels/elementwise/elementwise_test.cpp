@@ -47,8 +47,7 @@ int at(const std::vector<int>& dims, const int (&i)[4]) {
 }
 
 // Calls f with every index of `dims`.
-template <class F>
-void each_index(const std::vector<int>& dims, const F& f) {
+void each_index(const std::vector<int>& dims, const auto& f) {
   int i[4];
   for (i[0] = 0; i[0] < dims[0]; ++i[0])
     for (i[1] = 0; i[1] < dims[1]; ++i[1])
@@ -197,9 +196,7 @@ TEST(Broadcasts, FindElementsInEveryWay) {
       for (std::int64_t n = 0; n < quick.repeats(); ++n) {
         ASSERT_EQ(quick.element(j, n), plain.element(j, n)) << bits;
         ASSERT_EQ(quick.index(quick.element(j, n)), j) << bits;
-        if (quick.repeats_rows()) {
-          ASSERT_EQ(quick.element(j, n), n * part.size() + j) << bits;
-        }
+        if (quick.repeats_rows()) ASSERT_EQ(quick.element(j, n), n * part.size() + j) << bits;
       }
     }
     rows += quick.repeats_rows();

@@ -14,11 +14,10 @@ OpCase make(const std::string& name, FeatureMap map, int N, MapShape s, const Fi
   OpCase op(name);
   const int p = map_width(map, s.d, s.number, s.m);
   op.input("x", {N, s.d}, x);
-  if (s.m) {
+  if (s.m)
     op.parameter("omega", {s.m, s.d}, omega);
-  } else {
+  else
     op.absent("omega");
-  }
   op.output("y", {N, p});
   call<MapFeatures>(op, [=](auto& o) { o.map = map, o.number = s.number; });
   op.oracle([=](const Values& in, Values& out) {
@@ -111,12 +110,9 @@ TEST(FeatureMaps, ZeroRow) {
       for (std::int64_t i = 0; i < set.real("d_x").size(); ++i) {
         const double d_x = set.real("d_x").data[i];
         ASSERT_TRUE(std::isfinite(d_x));
-        if (map == FeatureMap::relu || map == FeatureMap::dpfp || map == FeatureMap::favor_relu) {
+        if (map == FeatureMap::relu || map == FeatureMap::dpfp || map == FeatureMap::favor_relu)
           ASSERT_EQ(d_x, 0);
-        }
-        if (map == FeatureMap::elu1 || map == FeatureMap::tanh) {
-          ASSERT_EQ(d_x, set.real("d_y").data[i]);
-        }
+        if (map == FeatureMap::elu1 || map == FeatureMap::tanh) ASSERT_EQ(d_x, set.real("d_y").data[i]);
       }
     }
   }

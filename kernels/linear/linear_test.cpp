@@ -65,10 +65,9 @@ OpCase rounding_forward(const std::string& name, Precision precision, int N, int
   call_forward<Linear>(op, [=](auto& o) { o.precision = precision; });
   op.oracle([=](const Values& in, Values& out) {
     const Numbers x = rounded_to(precision, in["x"]), w = rounded_to(precision, in["w"]);
-    for (int n = 0; n < N; ++n) {
+    for (int n = 0; n < N; ++n)
       for (int o = 0; o < O; ++o)
         out.real["y"].push_back(in["b"][o] + sum_of_products(x.data() + n * I, 1, w.data() + o * I, 1, I));
-    }
   });
   return op.roundings(std::max(I, 2));
 }

@@ -89,9 +89,8 @@ std::vector<std::map<std::string, Numbers>> run(const Sizes& s, int first, int R
   }
   set.reals.add("y", R, {s.N, s.W}), set.reals.add("d_y", R, {s.N, s.W}, format("d_y"));
   set.allocate();
-  for (int r = 0; r < R; ++r) {
+  for (int r = 0; r < R; ++r)
     for (const auto& [name, x] : drawn(s, first + r)) upload(Device::cuda, set.real(name), r, x);
-  }
   // By hand: "d_gate" and "d_up" name the gradients of inputs here, and workspace of the op.
   Swiglu<float> op;
   op.device = Device::cuda;
@@ -165,11 +164,10 @@ TEST_F(SwigluOnCuda, RowsAndUnitsOfAllSizes) {
 TEST_F(SwigluOnCuda, AddsToGradients) {
   for (const int W : {64, 128}) {
     const Sizes s{100, W, 128, false};
-    if (W == 128 && shared_memory_limit() < 163 * 1024) {
+    if (W == 128 && shared_memory_limit() < 163 * 1024)
       EXPECT_THROW(run(s, 0, 1, 2), std::logic_error) << "not covered";
-    } else {
+    else
       expect_near(run(s, 0, 1, 2)[0], oracle(s, drawn(s, 0)), 2);
-    }
   }
 }
 

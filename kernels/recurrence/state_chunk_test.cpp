@@ -218,8 +218,7 @@ StateRead<float> shaped_op(const Choice& c, bool in_bf16) {
 }
 
 /// Sizes, gates and erases of which kernels take tokens in bf16 where they fit shared memory.
-template <class F>
-void for_narrow_choices(const F& f) {
+void for_narrow_choices(const auto& f) {
   for (int size : {32, 64, 128}) {
     for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
       for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {
@@ -268,9 +267,8 @@ TEST_F(StateChunkOnCuda, TokensInBf16) {
   for_narrow_choices([&](Choice c, const std::string& what) {
     if (left_out(choices)) return;
     Values in = drawn(c, c.K == 64);
-    for (auto& [name, x] : in.real) {
+    for (auto& [name, x] : in.real)
       for (double& e : x) e = rounded(Precision::bf16, static_cast<float>(e));
-    }
     const bool takes = shaped_op(c, false).takes_bf16();
     EXPECT_TRUE(takes || shared_memory_limit() < 227 * 1024) << what;
     const auto want =
@@ -289,11 +287,10 @@ TEST_F(StateChunkOnCuda, TokensInBf16) {
       Numbers as_kept = x;
       if (!gain)
         for (double& e : as_kept) e = rounded(Precision::bf16, static_cast<float>(e));
-      if (c.Q == 0) {
+      if (c.Q == 0)
         EXPECT_EQ(got.at(field), as_kept) << what << ": " << field;
-      } else {
+      else
         EXPECT_LE(relative_error(got.at(field), x), 1e-2) << what << ": " << field;
-      }
     }
   });
 }
@@ -310,11 +307,10 @@ TEST_F(StateChunkOnCuda, TokensInBf16AreRefusedWhereRowsArePadded) {
       field->value.data = field->gradient.data = next, next += 4;
     }
     op.q.value.format = op.q.gradient.format = Format::bf16;
-    if (takes) {
+    if (takes)
       EXPECT_NO_THROW(op.plan());
-    } else {
+    else
       EXPECT_THROW(op.plan(), std::logic_error);
-    }
   }
 }
 

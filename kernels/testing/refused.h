@@ -12,8 +12,7 @@ struct Refused {
   std::string key = "accepted", why = "accepted";
   bool says(const std::string& part) const { return why.find(part) != std::string::npos; }
 };
-template <class Call>
-Refused refused(const Call& call) {
+Refused refused(const auto& call) {
   try {
     call();
   } catch (const OptionError& error) {
