@@ -1,18 +1,13 @@
 // The retrieval model on codes: frozen keys and values of length 1, scored by cross-entropy (Zoology's continuous MQAR).
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "models/testing/differences.h"
 #include "models/testing/packs.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::codes_test {
 
 constexpr int kSize = 5, kQ = 2;
 
-Options options_of(const std::string& memory, std::vector<std::pair<std::string, OptionValue>> changes = {}) {
+Options options_of(const std::string& memory, Settings changes = {}) {
   const Memory& kind = *find_memory(memory);
   Options options;
   options.set("memory.name", kind.name);
@@ -141,8 +136,7 @@ TEST(Codes, TrainAsIfAlone) {
 
 TEST(Codes, BelongToTheRetrievalModel) {
   for (const char* model : {"language", "probe"})
-    for (const auto& [key, value] : std::vector<std::pair<std::string, OptionValue>>{
-             {"model.key_codes", "frozen"}, {"model.value_codes", 8}}) {
+    for (const auto& [key, value] : Settings{{"model.key_codes", "frozen"}, {"model.value_codes", 8}}) {
       Options options;
       options.set("memory.name", "delta");
       options.set("model.name", std::string(model));
@@ -157,5 +151,4 @@ TEST(Codes, BelongToTheRetrievalModel) {
   EXPECT_EQ(derived.get_int("model.embedding"), kDKey);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::codes_test
