@@ -123,7 +123,7 @@ class RunLaw {
       auto node = given.extract(start_name(one.name));
       node.key() = one.name + "0", given.insert(std::move(node));
     }
-    Truth out = rules::truth(text, {kTokens, sizes_.K, sizes_.V}, given, ends);
+    Truth out = random_law_test::truth(text, {kTokens, sizes_.K, sizes_.V}, given, ends);
     for (const std::string& state : ends) {
       auto node = out.numbers.extract("d_" + state + "0");
       node.key() = "d_" + start_name(state), out.numbers.insert(std::move(node));

@@ -28,7 +28,7 @@ ModelShape shape() {
 bool is_code(const std::string& name) { return name == "key_embedding" || name == "value_codes"; }
 
 template <class Real>
-void give_example(ModelRun<Real>& run, int r, std::uint64_t seed) {
+void give_coded_example(ModelRun<Real>& run, int r, std::uint64_t seed) {
   RandomStream random(seed, RandomDomain::task_train, 7);
   run.set_parameters(r, run.random_parameters(seed));
   run.set_batch(r, random_batch(random, kB, run.shape.sequence, kKeys, kValues));
@@ -98,7 +98,7 @@ TEST(Codes, AreFrozenAndAllElseLearns) {
   for (const char* memory : {"linear_attention", "delta", "softmax", "gated_delta"}) {
     SCOPED_TRACE(memory);
     ModelRun<double> run(options_of(memory), shape(), 1, true);
-    give_example(run, 0, 5);
+    give_coded_example(run, 0, 5);
     run.forward();
     run.backward();
     auto& block = run.model.parameters();
@@ -130,7 +130,7 @@ TEST(Codes, AreFrozenAndAllElseLearns) {
 // Codes and packs: a replica's bits do not depend on its neighbours.
 TEST(Codes, TrainAsIfAlone) {
   expect_as_alone<float>(options_of("delta"), shape(), 2, 1, [](auto& run, int r, int identity) {
-    give_example(run, r, static_cast<std::uint64_t>(identity));
+    give_coded_example(run, r, static_cast<std::uint64_t>(identity));
   });
 }
 
