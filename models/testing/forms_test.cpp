@@ -1,15 +1,12 @@
 // The retrieval model reads the same whichever form computes its memory, and learns the same: outputs and gradients of
 // all parameters, form against form.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include "kernels/testing/compare.h"
 #include "models/engines.h"
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::forms_test {
 
 class MemoryForms : public ::testing::TestWithParam<std::string> {};
 
@@ -54,5 +51,4 @@ TEST_P(MemoryForms, ReadTheSameInAModel) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, MemoryForms, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::forms_test

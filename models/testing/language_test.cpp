@@ -3,14 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/language_checks.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 
 #include "models/mixers/stack_fuzz.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::language_test {
 
 class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
  protected:
@@ -344,5 +341,4 @@ TEST(Language, SizesThatAreNotGivenFollowTheWidth) {
   EXPECT_EQ(retrieval.get_int("model.d_key"), 64);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::language_test

@@ -2,18 +2,12 @@
 // builds, and has as many parameters as its source counts. What those that python/tests/published transcribes compute and how they start
 // is held there.
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <set>
-
 #include "models/mixers/language_options.h"
 #include "models/parts/model_parts.h"
 #include "models/testing/differences.h"
 #include "models/testing/published_layer.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::published_test {
 
 const OptionSpec* option_of(const Memory& kind, const std::string& key) {
   const bool of_memory = key.starts_with("memory.");
@@ -256,5 +250,4 @@ TEST(PublishedLayer, BiasesOfSlstmDependOnTheLayer) {
   EXPECT_NEAR(run.parameter("layers.1.input_gate.bias").at(0)[5], 5 - 12 * std::pow(x, 1.6), 1e-12);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::published_test
