@@ -61,9 +61,8 @@ function(crosstalk_text result file constant)
   get_filename_component(name "${file}" NAME_WE)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(READ "${file}" text)
-  string(REGEX MATCH "^(.*::)?(.*)$" parts "crosstalk::${constant}")
-  string(REGEX REPLACE "::$" "" space "${CMAKE_MATCH_1}")
-  set(constant "${CMAKE_MATCH_2}")
+  string(REGEX REPLACE "::[^:]*$" "" space "crosstalk::${constant}")
+  string(REGEX REPLACE "^.*::" "" constant "${constant}")
   file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/${name}_text.cpp" CONTENT [[
 // Made by crosstalk_text() (cmake/CrosstalkTargets.cmake) from @file@.
 namespace @space@ {

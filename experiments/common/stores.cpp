@@ -77,10 +77,6 @@ std::string near_targets(const std::string& name, bool stores) {
   return join(near, ", ", " or ");
 }
 
-}  // namespace
-
-namespace {
-
 /// Refuses --set train.max_steps where train.epochs decides the steps, which would be as if it had not been given.
 void check_set_steps(const Study& study, const std::vector<std::string>& sets) {
   const auto setting = [&](const std::string& key) {

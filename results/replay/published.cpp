@@ -57,6 +57,43 @@ PublishedHead published_head(std::string_view text) {
   return head;
 }
 
+const std::vector<PublishedColumn>& published_columns() {
+  static const std::vector<PublishedColumn> columns = {
+      {"label",
+       "name of the memory; runs of this label are meant unless memory.* columns say which; a label that the store lacks is drawn beside its runs",
+       true},
+      {"eval_loss", "final evaluation loss, half the squared error; nan where the run diverged", true},
+      {"task.name", "recall or reassign; any task where there is an accuracy", true},
+      {"task.associations", "number of associations S", true},
+      {"eval_accuracy",
+       "in place of eval_loss and task.associations: accuracy between 0 and 1, for 'plot accuracy'", false},
+      {"state_bytes", "size of the state in bytes, for 'plot accuracy --x state_bytes'", false},
+      {"d_dot", "dimension of the feature map's output; empty where there is none", false},
+      {"best_eval_loss", "smallest evaluation loss of the run", false},
+      {"steps", "training steps until the run stopped", false},
+      {"model.d_key, train.batch, ...",
+       "any other key of a configuration: a run of ours must agree with what is known; empty cells are not known",
+       false},
+      {"agreement",
+       "when ours agrees with it, for 'compare': \"median within 0.02 or in range\" (of accuracies, where nothing is said), \"best within 0.02\", "
+       "\"in range\" of our seeds, \"each at least 0.99\", \"loss\" (10 % or 0.01; solved where it is solved)",
+       false},
+      {"scaled_accuracy, exact",
+       "read at task.length tokens after training at fewer: our profiles by length (eval.length_factors); "
+       "without task.length a scaled accuracy is that of the test split",
+       false},
+      {"test_class_accuracy",
+       "mean over classes (MAD's score): held against ours of that name and no other number", false},
+      {"always_right",
+       "share of the classes that the published score counts as right whatever a model answers, as ours then are, too "
+       "(MAD's mark in compression: 0.0625)",
+       false},
+      {"setting, S_unique_keys, final_eval_loss",
+       "the names in the literature's file: 1 (recall) or 2 (reassign), task.associations, eval_loss", false},
+  };
+  return columns;
+}
+
 namespace {
 
 /// Refuses a file without a task, or without a number that is compared.

@@ -39,6 +39,13 @@ struct PublishedPoint {
   std::shared_ptr<const PublishedHead> head = {};  ///< of its file; null: none is known
 };
 
+/// A column of a file of published points, for `describe published-csv`.
+struct PublishedColumn {
+  const char *name, *meaning;
+  bool required;
+};
+const std::vector<PublishedColumn>& published_columns();
+
 /// Reads a CSV file with the columns published_columns(). Every other column with a dot in its name is a key
 /// of our configurations; its value must agree, where it is not empty. Empty lines and lines that begin with
 /// # before the columns are its head, others are ignored. Throws std::invalid_argument with path and line.

@@ -10,6 +10,7 @@
 #include "experiments/program/help/memory_tables.h"
 #include "models/engines.h"
 #include "results/numbers/verdict.h"
+#include "results/replay/published.h"
 
 namespace crosstalk::program {
 
@@ -17,6 +18,15 @@ extern const char *const kTopicsText,
     *const kColumnsText;  ///< topics.txt and columns.txt, which the build makes sources of
 
 namespace {
+
+/// Names and meanings of the columns of published results.
+std::string published_columns_text() {
+  std::string text;
+  for (const PublishedColumn& column : published_columns())
+    text += fmt::format("{}  {}{}\n      {}", text.empty() ? "" : "\n", column.name,
+                        column.required ? "  (needed)" : "", column.meaning);
+  return text;
+}
 
 /// Which forms of a recurrence compute what, as its engine says (models/engines.h).
 std::string forms_table() {
