@@ -85,6 +85,8 @@ std::vector<Command> read_commands(const std::string& file) {
       in_text = !all.empty();
     } else if (line.starts_with("--")) {
       options->push_back(option_of(line));
+    } else if (line.starts_with(" ")) {
+      all.back().synopsis += "\n" + line;
     } else if (line.starts_with("+")) {
       const std::vector<std::string> words = parts_of(line.substr(1), ' ');
       const bool without = words.size() > 1 && words[1].starts_with('-');
