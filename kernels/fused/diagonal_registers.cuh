@@ -8,9 +8,7 @@
 // of one stage in shared memory, and goes back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/device/async_copy.cuh"
 #include "kernels/base/device/cuda_launch.cuh"
-#include "kernels/base/device/quick_exp.cuh"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/law/diagonal_read.h"
 
@@ -27,6 +25,12 @@ constexpr int kFadingWarps = 8;
 
 /// Kept states of a sequence. The last token is never the last of a segment: reads are taken back at the token behind.
 constexpr int fading_segments(int T) { return T / kFadingSegment + 1; }
+
+__device__ __forceinline__ float fading_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 template <Fading kLaw, int LC>
 struct FadingTile {
@@ -232,18 +236,24 @@ struct FadingWalk {
           !from || t < 0 || (!of_query && t >= T) ? 0 : (at.which < 3 ? K : V - first) - at.first;
       from = valid > 0 ? from + static_cast<std::int64_t>(t) * (H * width) + at.first : op.k.value.data;
       float* to = stage + 4 * i;
+      const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
       if ((valid >= 4 || valid <= 0) && is_aligned16(from)) {
-        copy_async_or_zero(to, from, valid > 0 ? 16 : 0);
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
+                     "r"(valid > 0 ? 16 : 0)
+                     : "memory");
       } else {
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-          copy_async_or_zero<4>(to + j, j < valid ? from + j : from, j < valid ? 4 : 0);
+        for (int j = 0; j < 4; ++j) {
+          asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared + 4 * j),
+                       "l"(j < valid ? from + j : from), "r"(j < valid ? 4 : 0)
+                       : "memory");
+        }
       }
     }
   }
   /// Waits for the stage. All threads have left the stage before when it returns.
   __device__ static void end_stage(float* stage) {
-    copies_end();
+    asm volatile("cp.async.wait_all;" ::: "memory");
     if constexpr (Tile::kGates) {  // each thread what it has copied
       for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
         const int which = four(i).which;
@@ -339,7 +349,7 @@ struct FadingLaw {
         } else if constexpr (Tile::kKeys) {
           re = fmaf(k[j], fmaf(-step[i] * k[j], re, written), re);
         } else {
-          const float size = power_of_two(step[i] * rate[i][j]);
+          const float size = fading_exp2(step[i] * rate[i][j]);
           re = fmaf(kLaw == Fading::signs ? fmaf(2.0f, size, -1.0f) : size, re, written * k[j]);
         }
       }

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
         });
       }
     }
-    copies_end();
+    asm volatile("cp.async.wait_all;" ::: "memory");
   }
   at.put_entries(Write::overwrite, op.end.value, S.v[0]);
   if constexpr (Tile::kComplex) at.put_entries(Write::overwrite, op.end_imag.value, S.v[1]);
@@ -163,7 +163,7 @@ struct FadingBack {
           d_k[j] = fmaf(of_size, -2 * step[i] * k[j], d_k[j]);
           g = fmaf(fmaf(-step[i] * k[j], k[j], 1.0f), g, read);
         } else {
-          const float back = power_of_two(step[i] * law.rate[i][j]) * g, of_size = back * s[j];
+          const float back = fading_exp2(step[i] * law.rate[i][j]) * g, of_size = back * s[j];
           faded = fmaf(of_size, law.rate[i][j], faded);
           d.size[i][j] = fmaf(of_size, step[i], d.size[i][j]);
           g = kLaw == Fading::signs ? fmaf(2.0f, back, read - g) : back + read;

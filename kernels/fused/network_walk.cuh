@@ -126,14 +126,26 @@ struct WalkStage {
   float targets[kWalkStaged][kWalkRows], numbers[kWalkStaged][3], z[2][2][kWalkRows];
 };
 
-template <int C, bool kListed>
-struct NetworkSequence : RowWalk<C, kListed, NetworkOp, WalkPlan> {
-  using Base = RowWalk<C, kListed, NetworkOp, WalkPlan>;
-  using Base::op, Base::plan, Base::cells, Base::r, Base::b, Base::h, Base::T, Base::H, Base::V;
+/// Facts of a block's sequence and head.
+template <int C>
+struct NetworkSequence {
+  static constexpr int kWide = 4 * C;
+  const NetworkOp& op;
+  const WalkPlan& plan;
+  const RowCells<C> cells = {};
+  const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int warp = cells.warp, lane = cells.lane, warps = plan.warps, slot = plan.slot;
-  const law::Rows<float> size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
+  const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
+  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
+      size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
       forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};
 
+  __device__ __forceinline__ NetworkSequence(const NetworkOp& of, const WalkPlan& by) : op(of), plan(by) {}
+  __device__ std::int64_t row_of(int t) const { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; }
+  __device__ std::int64_t row_of_query(int i) const {
+    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
+  }
   /// Step, momentum and what is kept of token t.
   __device__ void number_token(int t, float* to) const {
     to[0] = size.row(t)[0], to[1] = momentum.number(t, 0), to[2] = 1 - forget.number(t, 0);
@@ -153,14 +165,17 @@ struct NetworkSequence : RowWalk<C, kListed, NetworkOp, WalkPlan> {
   }
 };
 
-/// A walk forward over one sequence and head.
+/// A walk forward over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
 template <int C, bool kNorm, bool kListed>
-struct NetworkWalk : NetworkSequence<C, kListed> {
-  using Base = NetworkSequence<C, kListed>;
-  using Base::op, Base::plan, Base::cells, Base::item, Base::r, Base::row, Base::T, Base::K, Base::V, Base::q,
-      Base::k, Base::v, Base::gain, Base::bias, Base::threads, Base::thread, Base::inside, Base::writes,
-      Base::kWide;
+struct NetworkWalk : NetworkSequence<C> {
+  using Base = NetworkSequence<C>;
+  using Base::op, Base::plan, Base::cells, Base::item, Base::r, Base::row, Base::T, Base::Q, Base::H, Base::K,
+      Base::V, Base::b, Base::h, Base::threads, Base::thread, Base::q, Base::k, Base::v, Base::size,
+      Base::momentum, Base::forget, Base::gain, Base::bias, Base::kWide;
   const WalkParts parts{op, r, item};
+  const bool inside = row < V, writes = inside && cells.part == 0;
+  const std::int32_t* const position =
+      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   float* const states =
       op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept : nullptr;
   const NormWeights weights{kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0};
@@ -251,7 +266,7 @@ template <int C, bool kNorm, bool kListed>
 __global__ void __launch_bounds__(256, 4)
     network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   __shared__ WalkStage<C> stage;
-  NetworkWalk<C, kNorm, kListed> walk{{{op, plan}}};
+  NetworkWalk<C, kNorm, kListed> walk{{op, plan}};
   const int T = walk.T, apart = plan.length * plan.group;
   const float bias_here = kNorm && walk.inside ? walk.bias.value[walk.row] : 0.0f;
   float *o = op.o.value.at(walk.r), *kept = op.kept ? op.kept.value.at(walk.r) : nullptr;

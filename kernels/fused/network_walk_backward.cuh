@@ -23,16 +23,19 @@ __device__ __forceinline__ int previous_position(const std::int32_t* position, i
 /// The walk back over one sequence and head. The arrays W to x stand in the kernel: as members they keep all that stands beside them
 /// out of registers until loops over them are unrolled, which took up to 1.37 times as long (K = V = 64, an H200).
 template <int C, bool kNorm, bool kListed>
-struct NetworkBack : NetworkSequence<C, kListed> {
-  using Base = NetworkSequence<C, kListed>;
+struct NetworkBack : NetworkSequence<C> {
+  using Base = NetworkSequence<C>;
   using Base::op, Base::plan, Base::cells, Base::item, Base::r, Base::row, Base::warp, Base::lane,
-      Base::warps, Base::slot, Base::K, Base::V, Base::threads, Base::thread, Base::q, Base::k, Base::v,
-      Base::size, Base::momentum, Base::forget, Base::gain, Base::bias, Base::inside, Base::writes,
-      Base::kWide, Base::row_of;
+      Base::warps, Base::slot, Base::T, Base::Q, Base::H, Base::K, Base::V, Base::b, Base::h, Base::threads,
+      Base::thread, Base::q, Base::k, Base::v, Base::size, Base::momentum, Base::forget, Base::gain,
+      Base::bias, Base::kWide, Base::row_of;
   float (&W)[C], (&P)[C];    ///< P: on the way to W only
   float (&G)[C], (&G_P)[C];  ///< dL/dW and dL/dP
   float (&x)[C];
   float* next;  ///< shared memory that nothing has taken
+  const bool inside = row < V, writes = inside && cells.part == 0;
+  const std::int32_t* const position =
+      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   const float* const d_o = op.o.gradient.data ? op.o.gradient.at(r) : nullptr;
   const float* const e_kept = op.kept.value.at(r);
   const float* const states =
@@ -292,20 +295,35 @@ struct NetworkBack : NetworkSequence<C, kListed> {
     }
     read_back(d_z, last_query + warp * kWide);
     __syncthreads();
-    this->put_query(i, last_query, [&](int j) { return op.residual && j < V && d_o ? d_o[at + j] : 0.0f; });
+    for (int j = thread; q.gradient && j < K; j += threads) {
+      float d_query = op.residual && j < V && d_o ? d_o[at + j] : 0.0f;
+      for (int w = 0; w < warps; ++w) d_query += last_query[w * kWide + j];
+      put(op.q.write, q.gradient + i * q.apart + j, d_query);
+    }
     __syncthreads();
   }
-  /// Writes the gradients of a chunk's tokens.
-  __device__ __forceinline__ void put_tokens(int first, int n) const {
+  /// Writes the gradients of a chunk's tokens. A thread writes a number's gradient of all fields, in their order: they may be one
+  /// variable's.
+  __device__ __forceinline__ void put_chunk(int first, int n) const {
     __syncthreads();
-    this->put_chunk(first, n, slots, last_query, [&](int t, int j, float& d_query, float& d_key) {
-      const float d_error = inner[t * kWalkRows + j];
-      if (op.residual && j < V) {
-        if (!kListed && d_o) d_query = d_o[row_of(first + t) + j];
-        d_key = d_error;
+    for (int t = warp; t < n; t += warps) {
+      const std::int64_t at = first + t;
+      const float* of_key = slots + t * slot;
+      const float* of_query = t + 1 < n ? of_key + slot + kWide : last_query;
+      const int apart = t + 1 < n ? 32 * C : kWide;
+#pragma unroll
+      for (int j = lane; j < kWalkRows; j += 32) {
+        const float d_error = inner[t * kWalkRows + j];
+        if (j < K) {
+          float d_query = !kListed && op.residual && j < V && d_o ? d_o[row_of(first + t) + j] : 0.0f;
+          float d_key = op.residual && j < V ? d_error : 0.0f;
+          for (int w = 0; w < warps; ++w) d_query += of_query[w * apart + j], d_key += of_key[w * 32 * C + j];
+          if (!kListed && q.gradient) put(op.q.write, q.gradient + at * q.apart + j, d_query);
+          if (k.gradient) put(op.k.write, k.gradient + at * k.apart + j, d_key);
+        }
+        if (j < V && v.gradient) put(op.v.write, v.gradient + at * v.apart + j, -d_error);
       }
-      return -d_error;
-    });
+    }
     if (thread < n) {
       float of[3] = {};
       for (int w = 0; w < warps; ++w) {
@@ -343,7 +361,7 @@ __global__ void __launch_bounds__(256, 2)
     network_walk_backward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   extern __shared__ Four<float> walk_memory[];
   float W[C], P[C], G[C], G_P[C], x[C];
-  const NetworkSequence<C, kListed> sequence{{op, plan}};
+  const NetworkSequence<C> sequence{op, plan};
   const WalkParts parts(op, sequence.r, sequence.item);
   NetworkBack<C, kNorm, kListed> walk{sequence, W, P, G, G_P, x, walk_memory[0].v};
   const RowCells<C>& cells = walk.cells;
@@ -387,7 +405,7 @@ __global__ void __launch_bounds__(256, 2)
                                   : walk.last_query + walk.warp * walk.kWide);
       }
     }
-    walk.put_tokens(first, n);
+    walk.put_chunk(first, n);
   }
   if constexpr (kNorm) walk.put_weights(d_gain, d_bias);
   walk.put_start(parts);

@@ -2,7 +2,6 @@
 // enough of them, and threads stand side by side along a row, so that wide accesses meet no bank twice.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/device/async_copy.cuh"
 #include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/rule/rule_walk.h"
 
@@ -75,16 +74,23 @@ struct RuleBlock {
       if (n >= 4 * 32 && n % 4 == 0 && device::is_aligned16(from)) {
         constexpr int kNumbers = 16 / sizeof(Real);
         for (int i = kNumbers * thread(); i < n; i += kNumbers * kThreads)
-          device::copy_async(to + i, from + i);
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(
+                           static_cast<unsigned>(__cvta_generic_to_shared(to + i))),
+                       "l"(from + i)
+                       : "memory");
       } else {
-        for (int i = thread(); i < n; i += kThreads) device::copy_async<sizeof(Real)>(to + i, from + i);
+        for (int i = thread(); i < n; i += kThreads)
+          asm volatile("cp.async.ca.shared.global [%0], [%1], %2;\n" ::"r"(
+                           static_cast<unsigned>(__cvta_generic_to_shared(to + i))),
+                       "l"(from + i), "n"(static_cast<int>(sizeof(Real)))
+                       : "memory");
       }
     } else {
       for (int i = thread(); i < n; i += kThreads) to[i] = from[i];
     }
   }
   __device__ void fetched() const {
-    if constexpr (kShared) device::copies_end();
+    if constexpr (kShared) asm volatile("cp.async.wait_all;\n" ::: "memory");
     sync();
   }
   /// Not ended by a sync().
