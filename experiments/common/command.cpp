@@ -224,8 +224,7 @@ void check_name(const char* kind, const std::string& name, const std::vector<std
     throw UsageError(fmt::format("unknown {} '{}'; {}", kind, name, suggestion(name, names, "'")));
 }
 
-extern const char* const
-    kOverviewText;  ///< help/overview.txt of the program, which the build makes a source of
+extern const char* const kOverviewText;  ///< help/overview.txt, which the build makes a source of
 
 std::string program_help() {
   std::string lines;

@@ -10,8 +10,6 @@
 #include "results/store/store.h"
 
 namespace crosstalk::program {
-namespace {}  // namespace
-
 int run_compact(const Arguments& arguments, Console& console) {
   const std::filesystem::path store = arguments.positional.at(0);
   std::error_code ignored;

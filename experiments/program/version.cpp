@@ -11,8 +11,6 @@
 #include "kernels/base/device/cuda_runtime.h"
 
 namespace crosstalk::program {
-namespace {}  // namespace
-
 int run_version(const Arguments& arguments, Console& console) {
   const Version& built = version();
   if (arguments.has("json")) {

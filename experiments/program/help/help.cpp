@@ -9,8 +9,6 @@
 #include "kernels/base/text/names.h"
 
 namespace crosstalk::program {
-namespace {}  // namespace
-
 int run_help(const Arguments& arguments, Console& console) {
   if (arguments.positional.empty()) {
     console.out << program_help();

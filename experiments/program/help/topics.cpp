@@ -14,8 +14,8 @@
 
 namespace crosstalk::program {
 
-extern const char *const kTopicsText,
-    *const kColumnsText;  ///< topics.txt and columns.txt, which the build makes sources of
+// topics.txt and columns.txt, which the build makes sources of.
+extern const char *const kTopicsText, *const kColumnsText;
 
 namespace {
 
