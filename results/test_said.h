@@ -30,7 +30,8 @@ void check_said(const std::string& file, const Said& said) {
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with("##")) continue;
     if (line.starts_with("=> ")) {
-      due += (due.empty() ? "" : "\n") + line.substr(3);
+      if (!due.empty()) due += '\n';
+      due.append(line, 3);
       continue;
     }
     check();
