@@ -77,8 +77,9 @@ TEST_F(HonestTest, OneLineBelowThePictureAndTheRestInTheCaption) {
   EXPECT_THAT(caption(),
               HasSubstr("Labels differ in feature_map: deltanet (deltanet), gated (gated), gla (gla).\n"));
   for (auto& [id, record] : records) record.eval_accuracy = 0.1;
-  draw("updates", records);  // what makes one doubt comes before all else
-  EXPECT_THAT(footnote(), HasSubstr("all 9 runs lie within its noise."));
+  draw(
+      "updates",
+      records);  // what makes one doubt comes before all else { EXPECT_THAT(footnote(), HasSubstr("all 9 runs lie within its noise.")); }
   options_.width = 3.25;
   draw("updates", records);
   EXPECT_EQ(footnote(), "Median, range of 3 seeds. 9 of 9 runs at chance.");

@@ -188,8 +188,9 @@ class RenderTest : public OutputTest {
     OutputTest::SetUp();
     use_real_python();
     notes_.str("");
-    if (draw_capacity().size() != 4u && notes().find("no Python with matplotlib") != std::string::npos)
+    if (draw_capacity().size() != 4u && notes().find("no Python with matplotlib") != std::string::npos) {
       GTEST_SKIP() << notes();
+    }
   }
   /// Runs a script in the test's folder with the Python that draws figures; what it wrote.
   std::string run_by_hand(const std::string& script) {

@@ -18,12 +18,13 @@ void check_said(const std::string& file, const Said& said) {
   const auto check = [&] {
     if (due.empty()) return;
     const std::string found = said(text);
-    if (due.starts_with("..."))
+    if (due.starts_with("...")) {
       EXPECT_NE(found.find(due.substr(3)), std::string::npos)
           << found << "\nwhere this was due: " << due << "\n"
           << text;
-    else
+    } else {
       EXPECT_EQ(found, due) << text;
+    }
     text.clear(), due.clear();
     ++cases;
   };

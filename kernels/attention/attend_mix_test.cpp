@@ -216,7 +216,9 @@ TEST(AttendMixTest, RefusesToAddToGradientsInBf16) {
     field->write = Write::overwrite;
   }
   op.o.value.format = op.o.gradient.format = Format::bf16;
-  if (!op.takes_bf16()) GTEST_SKIP() << "whole heads do not fit this GPU";
+  if (!op.takes_bf16()) {
+    GTEST_SKIP() << "whole heads do not fit this GPU";
+  }
   EXPECT_NO_THROW(op.plan());
   op.k.write = Write::add;
   EXPECT_THROW(op.plan(), std::logic_error);

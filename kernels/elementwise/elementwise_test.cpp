@@ -196,7 +196,9 @@ TEST(Broadcasts, FindElementsInEveryWay) {
       for (std::int64_t n = 0; n < quick.repeats(); ++n) {
         ASSERT_EQ(quick.element(j, n), plain.element(j, n)) << bits;
         ASSERT_EQ(quick.index(quick.element(j, n)), j) << bits;
-        if (quick.repeats_rows()) ASSERT_EQ(quick.element(j, n), n * part.size() + j) << bits;
+        if (quick.repeats_rows()) {
+          ASSERT_EQ(quick.element(j, n), n * part.size() + j) << bits;
+        }
       }
     }
     rows += quick.repeats_rows();

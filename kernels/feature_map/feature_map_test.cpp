@@ -110,9 +110,12 @@ TEST(FeatureMaps, ZeroRow) {
       for (std::int64_t i = 0; i < set.real("d_x").size(); ++i) {
         const double d_x = set.real("d_x").data[i];
         ASSERT_TRUE(std::isfinite(d_x));
-        if (map == FeatureMap::relu || map == FeatureMap::dpfp || map == FeatureMap::favor_relu)
+        if (map == FeatureMap::relu || map == FeatureMap::dpfp || map == FeatureMap::favor_relu) {
           ASSERT_EQ(d_x, 0);
-        if (map == FeatureMap::elu1 || map == FeatureMap::tanh) ASSERT_EQ(d_x, set.real("d_y").data[i]);
+        }
+        if (map == FeatureMap::elu1 || map == FeatureMap::tanh) {
+          ASSERT_EQ(d_x, set.real("d_y").data[i]);
+        }
       }
     }
   }

@@ -168,8 +168,12 @@ class LinearOnCuda : public CudaTest {};
 TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
   constexpr int N = (1 << 20) + 200, I = 2048, O = 2;
   constexpr std::size_t kRow = I * sizeof(float), kBytes = N * kRow;
-  if (few_replicas()) GTEST_SKIP() << "too slow";
-  if (free_memory(Device::cuda) < kBytes + kBytes / 4) GTEST_SKIP() << "needs 11 GiB";
+  if (few_replicas()) {
+    GTEST_SKIP() << "too slow";
+  }
+  if (free_memory(Device::cuda) < kBytes + kBytes / 4) {
+    GTEST_SKIP() << "needs 11 GiB";
+  }
   Buffer large(Device::cuda, kBytes), small(Device::cuda, 2 * N * O * sizeof(float)),
       weights(Device::cuda, 2 * O * kRow);
   large.fill_zero(), small.fill_zero(), weights.fill_zero();

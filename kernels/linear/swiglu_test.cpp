@@ -164,16 +164,18 @@ TEST_F(SwigluOnCuda, RowsAndUnitsOfAllSizes) {
 TEST_F(SwigluOnCuda, AddsToGradients) {
   for (const int W : {64, 128}) {
     const Sizes s{100, W, 128, false};
-    if (W == 128 && shared_memory_limit() < 163 * 1024)
+    if (W == 128 && shared_memory_limit() < 163 * 1024) {
       EXPECT_THROW(run(s, 0, 1, 2), std::logic_error) << "not covered";
-    else
+    } else
       expect_near(run(s, 0, 1, 2)[0], oracle(s, drawn(s, 0)), 2);
   }
 }
 
 // Where two slabs of weights do not fit, one comes after the other.
 TEST_F(SwigluOnCuda, LessSharedMemory) {
-  if (shared_memory_limit() < 163 * 1024) GTEST_SKIP() << "one fits at most";
+  if (shared_memory_limit() < 163 * 1024) {
+    GTEST_SKIP() << "one fits at most";
+  }
   const Sizes s{300, 128, 256};
   const auto want = run(s, 0, 2);
   const SharedLimit limit(130);

@@ -386,7 +386,9 @@ void check_tiles(int B, int T, int Q, int H, int K) {
 }
 
 TEST_F(ReadWeightsOnCuda, TilesAreTheRecurrence) {
-  if (few_replicas()) GTEST_SKIP() << "too slow";
+  if (few_replicas()) {
+    GTEST_SKIP() << "too slow";
+  }
   check_tiles(1, 256, 256, 2, 64);
   check_tiles(1, 150, 150, 2, 64);
   check_tiles(2, 131, 131, 1, 36);

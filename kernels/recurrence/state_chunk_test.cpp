@@ -240,7 +240,9 @@ constexpr const char* kRefused =
 // What a pass asks of tokens as floats (takes_bf16()) holds of the same tokens in bf16, in any shared memory: else a graph would
 // have a tensor that its reader refuses.
 TEST(StateChunkTest, TokensInBf16AreTakenWhereThePassAsks) {
-  if (!built_with_cuda()) GTEST_SKIP() << "no kernels in chunks";
+  if (!built_with_cuda()) {
+    GTEST_SKIP() << "no kernels in chunks";
+  }
   int taken = 0, refused = 0;
   for (const int kib : {99, 120, 163, 200, 227}) {
     const SharedLimit limit(kib);
@@ -287,10 +289,11 @@ TEST_F(StateChunkOnCuda, TokensInBf16) {
       Numbers as_kept = x;
       if (!gain)
         for (double& e : as_kept) e = rounded(Precision::bf16, static_cast<float>(e));
-      if (c.Q == 0)
+      if (c.Q == 0) {
         EXPECT_EQ(got.at(field), as_kept) << what << ": " << field;
-      else
+      } else {
         EXPECT_LE(relative_error(got.at(field), x), 1e-2) << what << ": " << field;
+      }
     }
   });
 }
@@ -307,10 +310,11 @@ TEST_F(StateChunkOnCuda, TokensInBf16AreRefusedWhereRowsArePadded) {
       field->value.data = field->gradient.data = next, next += 4;
     }
     op.q.value.format = op.q.gradient.format = Format::bf16;
-    if (takes)
+    if (takes) {
       EXPECT_NO_THROW(op.plan());
-    else
+    } else {
       EXPECT_THROW(op.plan(), std::logic_error);
+    }
   }
 }
 

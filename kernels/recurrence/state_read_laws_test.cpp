@@ -307,7 +307,9 @@ TEST(StateReadLaws, VariablesInSeveralFields) { check_shared_variables(Device::c
 
 class StateReadOnCuda : public CudaTest {};
 TEST_F(StateReadOnCuda, HardDataStayWithinTheBudgets) {
-  if (few_replicas()) GTEST_SKIP() << "too slow; the kernels are those of other tests";
+  if (few_replicas()) {
+    GTEST_SKIP() << "too slow; the kernels are those of other tests";
+  }
   for (Erase erase : {Erase::delta, Erase::free}) check_budgets(Device::cuda, erase);
 }
 TEST_F(StateReadOnCuda, VariablesInSeveralFields) { check_shared_variables(Device::cuda); }

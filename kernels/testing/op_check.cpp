@@ -493,7 +493,9 @@ TEST_P(OpCheck, Cuda) {
 
 void CudaOpCheck::SetUp() {
   want_cuda();
-  if (!IsSkipped() && GetParam().is_heavy() && few_replicas()) GTEST_SKIP() << "too slow";
+  if (!IsSkipped() && GetParam().is_heavy() && few_replicas()) {
+    GTEST_SKIP() << "too slow";
+  }
 }
 TEST_P(CudaOpCheck, AgreesWithTheCpu) { GetParam().check_cuda_in_company(); }
 

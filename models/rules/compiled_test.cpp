@@ -40,7 +40,9 @@ std::vector<std::vector<Real>> ran(const RuleRun<Real>& run, int times = 1) {
 
 /// Sources are the compiler's, without a GPU: a law of every kind of operation, and the shapes that registers do not divide evenly.
 TEST(CompiledRule, SourcesCompile) {
-  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+  if (!nvrtc().found) {
+    GTEST_SKIP() << nvrtc().missing;
+  }
   for (const char* name : {"fwm", "nonsense", "gsa", "m2rnn"}) {
     const bool odd = std::string(name) != "nonsense";
     const RuleSource source =
@@ -51,7 +53,9 @@ TEST(CompiledRule, SourcesCompile) {
   }
 }
 TEST(CompiledRule, WhatDoesNotCompileSaysSo) {
-  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+  if (!nvrtc().found) {
+    GTEST_SKIP() << nvrtc().missing;
+  }
   const auto found = checks::refused<DeviceError>([] { compile_cuda("this is no program", 90, "the law"); });
   EXPECT_TRUE(found.says("NVRTC")) << found.why;
 }
@@ -69,11 +73,15 @@ class CompiledLaw : public ::testing::TestWithParam<Example> {
  protected:
   void SetUp() override {
     checks::want_cuda();
-    if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+    if (!nvrtc().found) {
+      GTEST_SKIP() << nvrtc().missing;
+    }
   }
 };
 TEST_P(CompiledLaw, IsTheInterpretersOnCuda) {
-  if (GetParam().law.find("solve(") != std::string::npos) GTEST_SKIP() << "not compiled";
+  if (GetParam().law.find("solve(") != std::string::npos) {
+    GTEST_SKIP() << "not compiled";
+  }
   struct Case {
     RuleRunSize size;
     int K, V;
@@ -94,7 +102,9 @@ TEST_P(CompiledLaw, IsTheInterpretersOnCuda) {
   }
 }
 TEST_P(CompiledLaw, HasTheSameBitsInPacksAndAgainOnCuda) {
-  if (GetParam().law.find("solve(") != std::string::npos) GTEST_SKIP() << "not compiled";
+  if (GetParam().law.find("solve(") != std::string::npos) {
+    GTEST_SKIP() << "not compiled";
+  }
   const auto program = program_at(GetParam().law, false, 20, 24);
   const RuleRunSize alone{1, 2, 19, 0, true};
   RuleRunSize pack = alone;

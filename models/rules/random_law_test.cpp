@@ -388,7 +388,9 @@ bool compiles(const RuleProgram& program) {
 /// Sources compile, without a GPU, or are refused. CROSSTALK_COMPILED_LAWS says how many laws. Law 300: keys and values of one
 /// number beside a state of 3 x K.
 TEST(RandomLaws, SourcesCompile) {
-  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+  if (!nvrtc().found) {
+    GTEST_SKIP() << nvrtc().missing;
+  }
   const int first = number_from("CROSSTALK_FIRST_LAW", 1), count = number_from("CROSSTALK_COMPILED_LAWS", 5);
   const std::vector<std::pair<int, int>> sizes = {{1, 1}, {3, 2}, {1, 6}, {5, 1}, {17, 9}};
   std::vector<int> seeds = {300};
@@ -439,7 +441,9 @@ TEST(RandomLaws, CompiledAndInterpretedAreTheCpusOnCuda) {
     EXPECT_LE(apart(ran<double>(program, size, Device::cuda, true), want).first, limit) << "compiled";
   }
   EXPECT_LE(skipped, std::max(1, count / 10));
-  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+  if (!nvrtc().found) {
+    GTEST_SKIP() << nvrtc().missing;
+  }
 }
 
 }  // namespace crosstalk::rules::random_law_test

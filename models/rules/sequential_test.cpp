@@ -75,7 +75,9 @@ TEST(SequentialRules, ValuesAreAligned) {
 class SequentialRuleOnCuda : public checks::CudaTest, public ::testing::WithParamInterface<Example> {};
 
 TEST_P(SequentialRuleOnCuda, IsTheCpus) {
-  if (rule_of(GetParam().law, {}).plan.reason.empty()) GTEST_SKIP() << "it is lowered";
+  if (rule_of(GetParam().law, {}).plan.reason.empty()) {
+    GTEST_SKIP() << "it is lowered";
+  }
   for (const ApplySizes& sizes : {ApplySizes{.B = 2, .T = 7, .H = 2, .K = 4, .V = 3},
                                   ApplySizes{.B = 1, .T = 30, .H = 2, .K = 33, .V = 20},
                                   ApplySizes{.B = 1, .T = 9, .H = 1, .K = 64, .V = 70}}) {

@@ -22,7 +22,9 @@ class RuleInLanguage : public ::testing::TestWithParam<Example> {
 };
 
 TEST_P(RuleInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
-  if (GetParam().name == "nonsense") GTEST_SKIP() << "steeper behind two layers than differences resolve";
+  if (GetParam().name == "nonsense") {
+    GTEST_SKIP() << "steeper behind two layers than differences resolve";
+  }
   expect_language_gradients(options(), language_shape(), 60, 0.5);
   expect_language_gradients(options({{"model.heads", 2}, {"model.layers", 2}}), language_shape(5, 2), 60,
                             0.5);

@@ -144,7 +144,9 @@ TEST_P(MemoryApply, GradientsAreThoseOfDifferences) {
 // Backward starts from the states at the end as well, in every form and from a state before the first token.
 TEST_P(MemoryApply, GradientsOfStatesAreThoseOfDifferences) {
   const Memory& kind = *find_memory(GetParam());
-  if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
+  if (kind.states.empty()) {
+    GTEST_SKIP() << "keeps its keys, not a state";
+  }
   ApplySizes small = sizes();
   small.B = 1, small.T = 4, small.V = 5;  // LayerNorm of three values divides by what may be small
   ApplyCase one{GetParam(), "states", with_letters(kind, small, {}), {}, {}};
@@ -286,7 +288,9 @@ void goes_on(const ApplyCase& all) {
 
 TEST_P(MemoryApply, GoesOnFromACarriedState) {
   const Memory& kind = *find_memory(GetParam());
-  if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
+  if (kind.states.empty()) {
+    GTEST_SKIP() << "keeps its keys, not a state";
+  }
   std::vector<ApplyCase> cases;  // by default; with wider keys; divided by a state that is another sum
   for (const auto& given : std::vector<std::map<std::string, OptionValue>>{
            {}, {{"feature_map", "dpfp"}}, {{"read_norm", "attention"}}}) {

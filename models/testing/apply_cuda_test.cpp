@@ -92,8 +92,9 @@ TEST_P(MemoryOnCuda, EveryFormIsTheCpus) {
 
 // The error that rounded operands may make is the budget of a product, 2^-11 or 2^-8 a term, some chunks long.
 TEST_P(MemoryOnCuda, RoundedProductsKeepToTheirBudget) {
-  if (few_replicas() && GetParam().ends_with("_mlp"))
+  if (few_replicas() && GetParam().ends_with("_mlp")) {
     GTEST_SKIP() << "too slow; NetworkBatches has the kernels";
+  }
   const ApplySizes shape = sizes().back();
   for (const ApplyCase& one : apply_cases(GetParam(), shape)) {
     if (one.name != "defaults" || !smooth(one.options())) continue;

@@ -15,7 +15,9 @@ TEST_P(MemoryForms, ReadTheSameInAModel) {
   for (const int queries : {1, 3}) {
     const ModelShape shape{kKeys, kValues, true, kB, {kT, 3, queries}};
     Options options = resolved(kind, memory_options(kind, 4, kKeys, kValues, kEmbedding));
-    if (!options.has("memory.form")) GTEST_SKIP() << "it has one form";
+    if (!options.has("memory.form")) {
+      GTEST_SKIP() << "it has one form";
+    }
     const Example example = find_example(options, shape, 61);
     const auto run_of = [&](const std::string& form) {
       options.set("memory.form", form);

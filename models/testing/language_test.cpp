@@ -16,7 +16,9 @@ class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
 
 TEST_P(MemoryInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
   const Options o = options();
-  if (!smooth(o)) GTEST_SKIP() << "kinks";
+  if (!smooth(o)) {
+    GTEST_SKIP() << "kinks";
+  }
   ASSERT_NO_FATAL_FAILURE(expect_language_gradients(o, language_shape(), 60));
   const Options two = options({{"model.heads", 2}, {"model.layers", 2}});
   ASSERT_NO_FATAL_FAILURE(expect_language_gradients(two, language_shape(5, 2), 80));

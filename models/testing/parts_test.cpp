@@ -64,7 +64,9 @@ TEST_P(MemoryParts, GradientsAreThoseOfDifferences) {
   const ModelShape shape{kKeys, kValues, false, 1, {4, 2, 2}};
   const bool kinks =
       with_parts(GetParam(), {}).has("memory.feature_map") && !smooth(with_parts(GetParam(), {}));
-  if (kinks) GTEST_SKIP() << "its default feature map has kinks";
+  if (kinks) {
+    GTEST_SKIP() << "its default feature map has kinks";
+  }
   for (const auto& [name, parts] : every_part()) {
     SCOPED_TRACE(name);
     const Options options = with_parts(GetParam(), parts);

@@ -83,10 +83,12 @@ TEST_P(Probe, EveryMemoryIsRead) {
 }
 
 TEST_P(Probe, OfOnePairTheValueIsRead) {  // up to its length, that is: signal and no noise
-  if (GetParam() == "ttt_linear" || GetParam() == "ttt_mlp" || GetParam() == "titans_mlp")
+  if (GetParam() == "ttt_linear" || GetParam() == "ttt_mlp" || GetParam() == "titans_mlp") {
     GTEST_SKIP() << "one step of gradient descent does not learn a value";
-  if (GetParam() == "lstm" || GetParam() == "gru" || GetParam() == "slstm" || GetParam() == "m2rnn")
+  }
+  if (GetParam() == "lstm" || GetParam() == "gru" || GetParam() == "slstm" || GetParam() == "m2rnn") {
     GTEST_SKIP() << "a cell holds tanh of a value";
+  }
   const Measured got = measure(plain(GetParam(), 16), 1);
   EXPECT_GT(got.signal, 0)
       << GetParam() << " writes nothing: what opens other gates (0 for log_..., else 1) shuts one of "

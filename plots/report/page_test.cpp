@@ -207,7 +207,9 @@ TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
     options_.facet = "";
   }
   const std::string text = problems();
-  if (text == "no matplotlib") GTEST_SKIP() << text;
+  if (text == "no matplotlib") {
+    GTEST_SKIP() << text;
+  }
   EXPECT_EQ(text, "");
 }
 
@@ -223,7 +225,9 @@ TEST_F(PageTest, TheCheckSeesWhatIsWrong) {
                     "fig.savefig('nothing.png')\n");
   scripts_ = " '" + (folder_ / "wrong.py").string() + "'";
   const std::string text = problems();
-  if (text == "no matplotlib") GTEST_SKIP() << text;
+  if (text == "no matplotlib") {
+    GTEST_SKIP() << text;
+  }
   EXPECT_THAT(text, HasSubstr("'a text without end' leaves the page"));
   EXPECT_THAT(text, HasSubstr("'one' lies over text 'other'"));
   EXPECT_THAT(text, HasSubstr("is cut"));
@@ -245,7 +249,9 @@ TEST_F(PageTest, FiguresOfAMemoryThatWasLookedIntoStayOnThePage) {
     scripts_ += " '" + folder.string() + "/'";  // makes arrays for the scripts in it
   }
   const std::string text = problems();
-  if (text == "no matplotlib") GTEST_SKIP() << text;
+  if (text == "no matplotlib") {
+    GTEST_SKIP() << text;
+  }
   EXPECT_EQ(text, "");
 }
 

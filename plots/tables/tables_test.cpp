@@ -527,8 +527,9 @@ TEST_F(TableTest, LatexSaysWhichLettersNeedAnotherEngine) {
 }
 
 TEST_F(TableTest, CompilesWithARealLatex) {
-  if (std::system("command -v pdflatex >/dev/null 2>&1 && kpsewhich booktabs.sty >/dev/null 2>&1") != 0)
+  if (std::system("command -v pdflatex >/dev/null 2>&1 && kpsewhich booktabs.sty >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "no pdflatex with booktabs";
+  }
   LabelledRecords odd = two_memories();
   odd.labels = {{"a_b",
                  "100 % & #1 of {x}_y ~ ^ \\ <a|b> \"q\" \xC3\xA9 \xCE\xB2\xE2\x86\x92\xE2\x88\x9E \xC5\x81",

@@ -173,9 +173,9 @@ TEST(Mqar, RandomFillerIsAnyTokenAndLeavesKeysAndLabelsAsTheyAre) {
     ASSERT_TRUE(std::equal(s.target, s.target + 4, f.target));
     ASSERT_TRUE(std::equal(s.query_position, s.query_position + 4, f.query_position));
     for (int t = 0; t < 40; ++t) {
-      if (s.tokens[t] != 0)
+      if (s.tokens[t] != 0) {
         ASSERT_EQ(s.tokens[t], f.tokens[t]);
-      else
+      } else
         ++filler[f.tokens[t]];
     }
   }

@@ -30,7 +30,9 @@ class SharedMemory : public ::testing::Test {
 TEST_F(SharedMemory, LimitIsTheDevicesOrLower) {
   const std::size_t there = shared_memory_limit();
   EXPECT_GE(there, 99u * 1024);
-  if (device_shared_memory() == 0) EXPECT_EQ(there, 227u * 1024);
+  if (device_shared_memory() == 0) {
+    EXPECT_EQ(there, 227u * 1024);
+  }
   for (const char* kib : {"99", "163", "227"}) {
     ::setenv(kName, kib, 1);
     EXPECT_EQ(shared_memory_limit(), std::min<std::size_t>(there, std::stoul(kib) * 1024));
