@@ -75,7 +75,9 @@ repair() { # repair WHEEL OUT
   rm -rf "$inside"
   "$tools/python" -m zipfile -e "$1" "$inside"
   for file in "$inside"/crosstalk/_core*.so "$inside"/*.data/scripts/crosstalk; do
-    if objdump -d --no-show-raw-insn "$file" | grep -m 1 -E '%zmm|%ymm(1[6-9]|2[0-9]|3[01])' >&2; then
+    # Without -m 1, whose broken pipe `pipefail` would take for nothing found.
+    if objdump -d --no-show-raw-insn "$file" | grep -E '%zmm|%ymm(1[6-9]|2[0-9]|3[01])' >"$folder/wide"; then
+      head -n 1 "$folder/wide" >&2
       die "$(basename "$file") of $1 holds instructions of AVX-512: it was built for this machine alone"
     fi
   done

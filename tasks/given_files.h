@@ -126,8 +126,8 @@ std::shared_ptr<const Data> files_of(const Options& options) {
     throw OptionError(
         "task.folder",
         fmt::format(
-            "task {0} needs task.folder, the folder of its .npy files; 'crosstalk describe {0}' says what they hold",
-            Data::kTask));
+            "task {0} needs task.folder, where it finds {1}; 'crosstalk describe {0}' says what they hold",
+            Data::kTask, Data::kHolds));
   std::shared_ptr<const Data> data;
   try {
     data = files_in<Data>(folder);

@@ -290,6 +290,7 @@ std::string token_task(const TaskKind& kind) {
       {"context_recall", "task.length = 40\ntask.contexts = 2\ntask.pairs = 3\ntask.vocabulary = 30"},
       {"automaton", "task.longest = 16"},
       {"trace", "task.variables = 3\ntask.lines = 6"},
+      {"brevo", "task.nodes = 6"},
       {"compression", "task.length = 8\nmodel.decoder = \"last\""},
       {"depo", "task.nodes = 8\ntask.queries = 3"},
       {"k_hop", "task.length = 16"},

@@ -107,8 +107,9 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
                                ? std::vector<double>{0, 1.15 * *largest}
                                : std::vector<double>{std::min(0.0, *least) - 0.1, 1.15};  // room for names
   drawing.figure["families"] = families;
-  for (const FigureRow& row : front_of(drawing.rows, metric.is_loss)) drawing.rows.push_back(row);
-  drawing.overlays.push_back({"front", 0, "Front: no other is better at both"});
+  const auto front = front_of(drawing.rows, metric.is_loss);
+  drawing.rows.insert(drawing.rows.end(), front.begin(), front.end());
+  if (front.size() > 1) drawing.overlays.push_back({"front", 0, "Front: no other is better at both"});
   const RankCorrelation rho = rank_correlation(x, y);
   const std::string text =
       rho.n < 4

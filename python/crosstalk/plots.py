@@ -30,6 +30,10 @@ def plot(
     Options are those of `crosstalk plot`: `by=["model.d_key"]`, `best="train.learning_rate"`, `facet`, `x`, `log`, `width`, `venue`,
     `metric`, `published`, ... `figure.save("fig")` writes fig.csv with the numbers, fig.py that draws them, fig.caption.txt, fig.pdf and fig.png.
     `figure.caption` is that text: how seeds are shown, how many runs lie at chance or are missing, in what labels differ.
+
+    >>> figure = ct.plot("accuracy", "runs/mqar", x="task.pairs")
+    >>> len(figure.axes), len(figure.axes[0].lines) >= 3
+    (1, True)
     """
     try:
         import matplotlib

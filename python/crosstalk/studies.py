@@ -225,6 +225,10 @@ def table(
     """A table of the program (`crosstalk table`) as a frame of pandas; `.attrs["latex"]` is its text for a paper.
 
     `.attrs["notes"]` says what makes one doubt it: runs that are missing, at chance (counted in the column at_chance), still falling.
+
+    >>> frame = ct.table("final", "runs/mqar", metric="test_accuracy", where={"task.pairs": 8})
+    >>> frame.n.tolist(), frame.attrs["latex"].count("tabular")
+    ([2, 2, 2], 2)
     """
     import pandas
 
@@ -258,5 +262,9 @@ def difference(paths: Any, against: str | None = None, **options: Any) -> Any:
     median, lo, hi: of the differences and the interval of their median; n: seeds that both labels have; wins: in how many the label is
     better; p and p_holm: of the signed-rank test, before and after Holm's correction for all rows; told: 1 where the difference is told
     from 0. Options are those of `table`.
+
+    >>> frame = ct.difference("runs/mqar", "deltanet", metric="test_accuracy")
+    >>> frame[["label", "task.pairs", "n", "told"]].values.tolist()[0]
+    ['attention', 4, 2, 0]
     """
     return table("difference", paths, against=against, **options)

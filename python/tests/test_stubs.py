@@ -89,9 +89,9 @@ def test_types_of_pages_and_tests(tmp_path):
     assert told["summary"]["filesAnalyzed"] > 15 and wrong == []
 
 
-@pytest.mark.parametrize("name", ["memories", "rules", "tasks", "stores", "conversion", "torch", "jax"])
+@pytest.mark.parametrize("name", ["memories", "rules", "tasks", "stores", "studies", "plots", "conversion", "torch", "jax"])
 def test_examples_of_docstrings(name, store, tmp_path, monkeypatch):
-    for needs in ("pandas", *({"jax", "torch"} & {name})):
+    for needs in ("pandas", "matplotlib", *({"jax", "torch"} & {name})):
         pytest.importorskip(needs, reason=f"{needs} is not installed")
     import numpy
 

@@ -4,8 +4,7 @@
 
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::palindrome_test {
 
 [[maybe_unused]] const bool pinned =
     pin("palindrome",
@@ -13,28 +12,28 @@ namespace {
          {"odds_first", {{"order", "odds_first"}, {"length", 30}}, 0xc59a8a523b805275u, 0x493464250f06e785u},
          {"set", {{"order", "set"}, {"vocabulary", 9}}, 0x6e86ec69329991f7u, 0x17ac9634c2b0d497u}});
 
+// 10,000 of each split.
 TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
   const std::map<std::string, std::vector<int>> orders = {
       {"reverse", {4, 3, 2, 1, 0}}, {"same", {0, 1, 2, 3, 4}}, {"odds_first", {0, 2, 4, 1, 3}}};
   for (const auto& [order, source] : orders) {
     const auto task = make_task("palindrome", {{"length", 10}, {"vocabulary", 9}, {"order", order}});
     EXPECT_EQ(task->shape(Split::train), (SequenceShape{10, 1, 5}));
-    SequenceBuffer buffer(*task, Split::train);
     Counts data(8);
-    for (std::uint64_t n = 0; n < 1000; ++n) {
-      const SequenceView s = buffer.draw(3, n);
-      ASSERT_EQ(s.tokens[5], 8);
-      for (int i = 0; i < 5; ++i) {
-        ++data[s.tokens[i]];
-        const int wanted = s.tokens[source[static_cast<std::size_t>(i)]];
-        ASSERT_EQ(s.target[i], wanted) << order;
-        ASSERT_EQ(s.query_position[i], 6 + i);
-        ASSERT_EQ(s.tokens[s.query_position[i] - 1 - s.meta[i * meta_count + meta_gap]], wanted);
-        if (i < 4) {
-          ASSERT_EQ(s.tokens[6 + i], wanted);
+    for (const Split split : {Split::train, Split::eval, Split::test})
+      for (const SequenceView& s : drawn(*task, split, 3, 10000)) {
+        ASSERT_EQ(s.tokens[5], 8);
+        for (int i = 0; i < 5; ++i) {
+          ++data[s.tokens[i]];
+          const int wanted = s.tokens[source[static_cast<std::size_t>(i)]];
+          ASSERT_EQ(s.target[i], wanted) << order;
+          ASSERT_EQ(s.query_position[i], 6 + i);
+          ASSERT_EQ(s.tokens[s.query_position[i] - 1 - s.meta[i * meta_count + meta_gap]], wanted);
+          if (i < 4) {
+            ASSERT_EQ(s.tokens[6 + i], wanted);
+          }
         }
       }
-    }
     expect_uniform({data});
   }
 }
@@ -44,10 +43,8 @@ TEST(Palindrome, SortsAndSaysEachOnce) {
   for (const bool set : {false, true}) {
     const auto task = make_task(
         "palindrome", {{"length", 12}, {"vocabulary", 6}, {"order", std::string(set ? "set" : "sorted")}});
-    for (const Split split : {Split::train, Split::eval, Split::test}) {
-      SequenceBuffer buffer(*task, split);
-      for (std::uint64_t n = 0; n < 10000; ++n) {
-        const SequenceView s = buffer.draw(3, n);
+    for (const Split split : {Split::train, Split::eval, Split::test})
+      for (const SequenceView& s : drawn(*task, split, 3, 10000)) {
         std::vector<int> said;
         for (int v = 0; v < 5; ++v)
           for (int t = 0, seen = 0; t < 6; ++t)
@@ -62,7 +59,6 @@ TEST(Palindrome, SortsAndSaysEachOnce) {
           ASSERT_EQ(s.tokens[6 + i], i == 0 || !due ? 5 : said[static_cast<std::size_t>(i - 1)]);
         }
       }
-    }
     EXPECT_DOUBLE_EQ(task->baselines().at("chance_accuracy"), set ? 1.0 / 6 : 1.0 / 5);
   }
 }
@@ -84,5 +80,4 @@ TEST(Palindrome, BaselinesLengthsAndRefusals) {
   return true;
 }();
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::palindrome_test

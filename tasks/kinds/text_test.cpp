@@ -25,7 +25,7 @@ class TextFiles : public ::testing::Test {
     put(name, std::string(reinterpret_cast<const char*>(ids.data()), 2 * ids.size()));
   }
   std::unique_ptr<Task> task(Settings settings = {}) const {
-    settings["folder"] = folder_.path();
+    settings.emplace("folder", folder_.path());
     settings.emplace("length", 8);
     return make_task("text", settings);
   }
@@ -165,7 +165,12 @@ TEST_F(TextFiles, AFileForEachSplitAndWithoutTestTheSecondHalfOfEval) {
 }
 
 TEST_F(TextFiles, WhatCannotBeMeantIsRefused) {
+  expect_refused("is no folder; it must hold one file of text or ids",
+                 {{"folder", folder_.path() + "/none"}});
+  expect_refused("needs task.folder, where it finds one file of text or ids", {{"folder", std::string()}});
   expect_refused("holds no file");
+  put("a.txt", "");
+  expect_refused("train has 0 tokens in");
   put("a.txt", counted(30));
   expect_refused("give shorter windows, or more text");
   expect_refused("a text of bytes has 256 tokens", {{"vocabulary", 128}, {"length", 1}});
@@ -209,6 +214,13 @@ TEST_F(TextFiles, ATextThatIsNotHeldIsReadAlikeAndWatched) {
       for (int i = 0; i < 100; ++i) ASSERT_EQ(numbers[i], ids[static_cast<std::size_t>(first + i)]);
     }
   EXPECT_FALSE(left.changed());
+  const std::vector<std::uint16_t> before = ids;
+  ids.push_back(7);
+  put("ids.bin", ids);
+  EXPECT_TRUE(left.changed());
+  EXPECT_TRUE(held.changed());
+  put("ids.bin", before);
+  EXPECT_FALSE(held.changed());  // what it holds is there again
   ids.resize(1000);
   put("ids.bin", ids);
   EXPECT_EQ(left.read(Split::test, 1900, 10)[3], 0);  // there is nothing: known by what follows

@@ -115,6 +115,7 @@ const std::vector<Synonym>& synonyms() {
       {"palindrome", {"reversestring", "reversal", "copy", "bucketsort", "set"}},
       {"stacks", {"stack", "64stacks", "stackmanipulation"}},
       {"k_hop", {"khopinduction", "hops", "multihop"}},
+      {"brevo", {"toposort", "topologicalorder", "ancestors", "dependencies"}},
       {"reachability", {"dag", "dagreachability", "graphreachability"}},
       // Feature maps.
       {"elu1", {"elu", "eluplusone", "eluplus1"}},
