@@ -56,23 +56,6 @@ function(crosstalk_unity result parts)
   set(${result} ${alone} PARENT_SCOPE)
 endfunction()
 
-# Appends to the list `result` a source with the file's text as the constant crosstalk::NAME (or crosstalk::program::NAME).
-function(crosstalk_text result file constant)
-  get_filename_component(name "${file}" NAME_WE)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
-  file(READ "${file}" text)
-  string(REGEX REPLACE "::[^:]*$" "" space "crosstalk::${constant}")
-  string(REGEX REPLACE "^.*::" "" constant "${constant}")
-  file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/${name}_text.cpp" CONTENT [[
-// Made by crosstalk_text() (cmake/CrosstalkTargets.cmake) from @file@.
-namespace @space@ {
-extern const char* const @constant@;
-const char* const @constant@ = R"TEXT(@text@)TEXT";
-}  // namespace @space@
-]] @ONLY)
-  set(${result} ${${result}} "${CMAKE_CURRENT_BINARY_DIR}/${name}_text.cpp" PARENT_SCOPE)
-endfunction()
-
 function(crosstalk_library name)
   cmake_parse_arguments(ARG "LIGHT" "" "SOURCES;LIBS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})

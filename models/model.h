@@ -84,9 +84,7 @@ struct PieceUse {
 template <class Real>
 class Model {
  public:
-  /// `options` resolved (model.*, memory.*). `products`: what the operands of products are rounded to.
-  Model(const Options& options, Device device, int R, Precision products)
-      : parameters_(device, R), options_(options), device_(device), R_(R), products_(products) {}
+  Model(Device device, int R) : parameters_(device, R) {}
   virtual ~Model() = default;
   Model(const Model&) = delete;
 
@@ -111,20 +109,12 @@ class Model {
 
  protected:
   /// Laws of a study by which parameters start; before the model asks for its parameters.
-  void read_inits();
+  void read_inits(const Options& options);
   /// Memory for the parameters, once the model has asked for all. Refuses laws for parameters that `owner` has not.
   void allocate(const std::string& owner);
-  /// A graph with nothing but the tensors of its batches and the draws of random features.
-  std::unique_ptr<ModelGraph<Real>> begun(int B, SequenceShape shape, bool train, int batches) const;
-  /// What `graph` gives: a graph that is built, after the passes.
-  static std::unique_ptr<ModelGraph<Real>> planned(std::unique_ptr<ModelGraph<Real>> built);
 
   ParameterBlock<Real> parameters_;
   std::optional<Sharing> sharing_;
-  Options options_;
-  Device device_;
-  int R_;
-  Precision products_;
 };
 
 /// The model that the resolved options name. `products`: what the operands of products are rounded to.

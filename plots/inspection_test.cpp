@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/test_records.h"
 
-namespace crosstalk::inspection_test {
+namespace crosstalk {
+namespace {
 
 namespace fs = std::filesystem;
 
@@ -36,4 +37,5 @@ TEST_F(Inspected, EditedAndForeignScriptsAreKept) {
   EXPECT_THROW(draw_inspection(folder_, arrays, notes_), std::runtime_error);
 }
 
-}  // namespace crosstalk::inspection_test
+}  // namespace
+}  // namespace crosstalk

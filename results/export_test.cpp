@@ -117,9 +117,7 @@ std::string python_with_pandas() {
 
 TEST(Export, PandasReadsItInTwoLines) {
   const std::string python = python_with_pandas();
-  if (python.empty()) {
-    GTEST_SKIP() << "no python3 with pandas";
-  }
+  if (python.empty()) GTEST_SKIP() << "no python3 with pandas";
   const TemporaryFolder folder;
   spill(folder.path() / "runs.csv", runs(ExportFormat::csv));
   spill(folder.path() / "runs.jsonl", runs(ExportFormat::jsonl));

@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "tasks/kinds/file_example.h"
 
-namespace crosstalk::data_look_test {
+namespace crosstalk {
+namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -125,4 +127,5 @@ TEST(Spaces, AreEstimatedByRepeats) {
   EXPECT_LT(longer->tested, 0.01);
 }
 
-}  // namespace crosstalk::data_look_test
+}  // namespace
+}  // namespace crosstalk

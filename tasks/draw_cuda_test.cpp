@@ -1,12 +1,17 @@
 // L2: every task draws the same integers on the GPU as on the CPU. Skipped without a GPU.
 // SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
 #include "kernels/base/buffer.h"
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/testing/cuda_test.h"
 #include "tasks/kinds/file_example.h"
 #include "tasks/testing.h"
 
-namespace crosstalk::draw_cuda_test {
+namespace crosstalk {
+namespace {
 
 using testing::make_task;
 using testing::Settings;
@@ -126,4 +131,5 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
   }
 }
 
-}  // namespace crosstalk::draw_cuda_test
+}  // namespace
+}  // namespace crosstalk

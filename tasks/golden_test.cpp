@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/golden.h"
 
-namespace crosstalk::testing::golden_test {
+namespace crosstalk::testing {
+namespace {
 
 /// FNV-1a (64 bit) over the bytes, least significant first, of the first eight sequences of a split.
 std::uint64_t stream_hash(const Task& task, Split split) {
@@ -43,4 +44,5 @@ TEST(Golden, EveryTaskIsPinned) {
   }
 }
 
-}  // namespace crosstalk::testing::golden_test
+}  // namespace
+}  // namespace crosstalk::testing

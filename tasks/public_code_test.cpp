@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -14,7 +15,8 @@
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 
-namespace crosstalk::public_code_test {
+namespace crosstalk {
+namespace {
 
 using testing::Settings;
 using IdRanges = std::vector<std::pair<int, int>>;  ///< first, end
@@ -201,4 +203,5 @@ TEST(PublicCode, OtherLawsAreToldApart) {
   }
 }
 
-}  // namespace crosstalk::public_code_test
+}  // namespace
+}  // namespace crosstalk

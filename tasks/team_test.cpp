@@ -12,7 +12,8 @@
 #include "tasks/kinds/mqar_sequence.h"
 #include "tasks/task.h"
 
-namespace crosstalk::team_test {
+namespace crosstalk {
+namespace {
 
 struct Crew {
   explicit Crew(int lanes) : barrier(lanes), said(static_cast<std::size_t>(lanes)) {}
@@ -97,4 +98,5 @@ TEST(Team, SortsInRisingOrder) {
   }
 }
 
-}  // namespace crosstalk::team_test
+}  // namespace
+}  // namespace crosstalk

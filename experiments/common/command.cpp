@@ -30,9 +30,7 @@ const std::vector<CommandOption>& common_options() {
 std::string long_name(const CommandOption& option) { return option.name.substr(0, option.name.find(',')); }
 
 std::vector<CommandOption> all_options(const Command& command) {
-  std::vector<CommandOption> all = command.options;
-  all.insert(all.end(), common_options().begin(), common_options().end());
-  return all;
+  return joined({command.options, common_options()});
 }
 
 po::options_description describe_options(const Command& command) {
@@ -137,6 +135,17 @@ void check_choice(const Command& command, const CommandOption& option, const std
 
 }  // namespace
 
+CommandOption choice_of(const std::string& name, const std::string& value, const std::string& help,
+                        const std::vector<std::string>& choices) {
+  return {name, value, help, false, choices};
+}
+
+std::vector<CommandOption> joined(const std::vector<std::vector<CommandOption>>& parts) {
+  std::vector<CommandOption> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
 std::string Arguments::get(const std::string& name, const std::string& fallback) const {
   const auto found = options.find(name);
   return found == options.end() ? fallback : found->second.back();
@@ -224,14 +233,31 @@ void check_name(const char* kind, const std::string& name, const std::vector<std
     throw UsageError(fmt::format("unknown {} '{}'; {}", kind, name, suggestion(name, names, "'")));
 }
 
-extern const char* const kOverviewText;  ///< help/overview.txt, which the build makes a source of
-
 std::string program_help() {
-  std::string lines;
-  for (const Command& command : commands())
-    lines += fmt::format("  {:<10} {}\n", command.name, command.summary);
-  lines.pop_back();
-  return filled(kOverviewText, {{"%commands%", lines}});
+  std::string text =
+      "Crosstalk measures how much a sequence memory can hold: it trains many small\n"
+      "associative-recall models side by side and turns them into capacity curves.\n\n"
+      "Usage: crosstalk COMMAND [ARGUMENTS]\n\nCommands:\n";
+  for (const Command* command : commands())
+    text += fmt::format("  {:<10} {}\n", command->name, command->summary);
+  text +=
+      "\nFrom a study file to a figure:\n"
+      "  crosstalk plan experiments/quickstart.toml       what would be trained\n"
+      "  crosstalk run experiments/quickstart.toml        train it; again: only what is missing\n"
+      "  crosstalk plot capacity runs/quickstart          draw loss against associations\n"
+      "  crosstalk export runs/quickstart > runs.csv      one row a run, for pandas or R\n"
+      "\nTo be sure:\n"
+      "  crosstalk doctor                                 what this machine and build lack, and remedies\n"
+      "  crosstalk verify runs/quickstart                 trains a sample again and compares\n"
+      "  crosstalk bench experiments/quickstart.toml      how fast it trains here\n"
+      "\nTo look around:\n"
+      "  crosstalk list memories                          what can be studied\n"
+      "  crosstalk describe delta                         equations, options, state size\n"
+      "  crosstalk sample recall -n 2                     what a model sees and must answer\n"
+      "\n'crosstalk help COMMAND' explains one command, with examples. Results go to stdout,\n"
+      "everything else to stderr. Exit codes: 0 done, 1 some runs failed, 2 usage or\n"
+      "configuration (nothing was run), 3 store, 4 device, 75 stopped and resumable.\n";
+  return text;
 }
 
 std::string command_help(const Command& command) {

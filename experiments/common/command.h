@@ -1,7 +1,7 @@
 // A command of the program: what `crosstalk help`, the parser and the dispatcher need to know of it.
 //
-// To add a command: its words in experiments/program/help/commands.txt, a file experiments/program/NAME.cpp that defines
-// run_NAME(), and that name in commands.cpp.
+// To add a command: one file experiments/program/NAME.cpp that defines a Command, and one line in
+// commands.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
@@ -29,6 +29,13 @@ struct CommandOption {
   std::vector<std::string> choices = {};  ///< the values it takes; empty = any
 };
 
+/// An option that takes one of a few values.
+CommandOption choice_of(const std::string& name, const std::string& value, const std::string& help,
+                        const std::vector<std::string>& choices);
+
+/// Options that commands share, and a command's own, in this order.
+std::vector<CommandOption> joined(const std::vector<std::vector<CommandOption>>& parts);
+
 /// What the user gave to a command.
 class Arguments {
  public:
@@ -48,9 +55,6 @@ class Arguments {
   double number(const std::string& name, double fallback, double min) const;
 };
 
-/// Returns the exit code.
-using CommandRun = int(const Arguments& arguments, Console& console);
-
 struct Command {
   std::string name;
   std::string summary;                         ///< one line for the list of commands
@@ -59,12 +63,12 @@ struct Command {
   int min_positional = 0, max_positional = 0;  ///< max -1 = any number
   std::string missing;  ///< what to say if there are too few: "needs a study file, for example ..."
   std::vector<CommandOption> options;
-  CommandRun* run = nullptr;
+  int (*run)(const Arguments& arguments, Console& console) = nullptr;
   std::string beyond = "";  ///< the program whose options stand behind "--"
 };
 
 /// All commands, in the order of `crosstalk --help`.
-const std::vector<Command>& commands();
+const std::vector<const Command*>& commands();
 const Command* find_command(const std::string& name);
 
 /// Parses what follows the command's name. Throws UsageError with the nearest option for an unknown one.

@@ -8,6 +8,7 @@
 #include <limits>
 #include <new>
 
+#include "experiments/common/text.h"
 #include "results/store/crc32c.h"
 #include "results/store/files.h"
 #include "results/store/store.h"

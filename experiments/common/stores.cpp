@@ -21,6 +21,15 @@ namespace crosstalk::program {
 
 namespace fs = std::filesystem;
 
+std::vector<CommandOption> study_options() {
+  return {
+      {"set", "KEY=VALUE",
+       "Replace a key of [base] and of every grid; KEY=A,B makes an axis; seeds=1,2,3 replaces the seeds",
+       true},
+      {"max-runs", "N", "Refuse a study of more runs than this (default 100000, at most 250000)"},
+  };
+}
+
 namespace {
 
 /// A run takes up to 10 KB of memory while it is planned and trained.
@@ -76,6 +85,10 @@ std::string near_targets(const std::string& name, bool stores) {
   if (stores && folder.empty()) add("runs", Named::store);
   return join(near, ", ", " or ");
 }
+
+}  // namespace
+
+namespace {
 
 /// Refuses --set train.max_steps where train.epochs decides the steps, which would be as if it had not been given.
 void check_set_steps(const Study& study, const std::vector<std::string>& sets) {
@@ -207,6 +220,10 @@ std::string places_of(const std::vector<std::string>& names, const Arguments& ar
   return join(places, ", ", " and ");
 }
 
+CommandOption store_option() {
+  return {"store", "PATH", "Where the runs of a study lie (default ./runs/<study>)"};
+}
+
 namespace {
 
 void require_store(const Target& target, const std::string& name) {
@@ -246,6 +263,15 @@ Asked asked_of(const Study& study) {
   return asked;
 }
 
+CommandOption where_option() {
+  return {
+      "where", "KEY=VALUE",
+      "Only runs that match; KEY is a dotted key, label (or memory: [memories.LABEL] of the study, whose kind is "
+      "memory.name), study, status or semantics; VALUE may be A,B and may hold * and ?; none is also no such key, of runs of "
+      "another task, say",
+      true};
+}
+
 std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
   std::map<std::string, std::string> conditions;
   for (const std::string& condition : arguments.all("where")) {
@@ -269,6 +295,11 @@ std::vector<std::string> keys_of(const Arguments& arguments, const std::string& 
       keys.push_back(key);
     }
   return keys;
+}
+
+CommandOption best_by_option() {
+  return choice_of("best-by", "WHAT", "Of --best: loss (default) or accuracy, of validation",
+                   {"loss", "accuracy"});
 }
 
 BestBy best_by_of(const Arguments& arguments) {

@@ -17,6 +17,8 @@
 
 namespace crosstalk::program {
 
+/// Options of every command that reads a study: --set, --max-runs.
+std::vector<CommandOption> study_options();
 /// Reads the study that the first positional argument names, with --set and --max-runs.
 Study study_of(const Arguments& arguments);
 /// --set KEY=VALUE in place of what the user sets KEY to.
@@ -63,6 +65,12 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
 /// another)".
 std::string places_of(const std::vector<std::string>& names, const Arguments& arguments);
 
+/// --store PATH: where the runs of a study lie.
+CommandOption store_option();
+/// --where KEY=VALUE, several times.
+CommandOption where_option();
+/// --best-by WHAT.
+CommandOption best_by_option();
 /// The keys of an option such as --best, given as A,B and several times. Throws UsageError.
 std::vector<std::string> keys_of(const Arguments& arguments, const std::string& option);
 /// --best-by: what the best values of --best are best by.

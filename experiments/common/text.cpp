@@ -112,13 +112,6 @@ std::string two_columns(const std::vector<std::vector<std::string>>& rows, std::
   return text;
 }
 
-std::string filled(std::string text, const std::vector<std::pair<std::string, std::string>>& marks) {
-  for (const auto& [mark, words] : marks)
-    for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += words.size())
-      text.replace(at, mark.size(), words);
-  return text;
-}
-
 std::string duration(double seconds) {
   if (!(seconds >= 0)) return "?";
   if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);

@@ -3,7 +3,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/base/text/options.h"
@@ -19,7 +19,11 @@ std::string join(const std::vector<std::string>& words, const std::string& separ
 template <class Things>
 std::vector<std::string> names_of(const Things& things) {
   std::vector<std::string> names;
-  for (const auto& one : things) names.push_back(one.name);
+  for (const auto& one : things)
+    if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(one)>>)
+      names.push_back(one->name);
+    else
+      names.push_back(one.name);
   return names;
 }
 
@@ -38,9 +42,6 @@ std::string two_columns(const std::vector<std::vector<std::string>>& rows, std::
 
 /// Wraps paragraphs at `width`; lines that begin with a space (equations, lists) are left as they are.
 std::string wrap(const std::string& text, std::size_t width, const std::string& indent = "");
-
-/// A text in which each mark is replaced, wherever it stands.
-std::string filled(std::string text, const std::vector<std::pair<std::string, std::string>>& marks);
 
 /// "0.4 s", "41 s", "3 min 20 s", "2 h 5 min".
 std::string duration(double seconds);

@@ -9,8 +9,8 @@
 namespace crosstalk {
 
 struct KnownArray {
-  std::string name, shape, meaning;
-  std::string meaning_in_language, shape_in_language;  ///< where they differ
+  const char *name, *shape, *meaning;
+  const char *meaning_in_language = nullptr, *shape_in_language = nullptr;  ///< where they differ
 };
 const std::vector<KnownArray>& known_arrays();
 

@@ -427,8 +427,6 @@ void write_array(const fs::path& path, const Array& array, bool is_double) {
                                     path.string()));
 }
 
-}  // namespace
-
 int run_apply(const Arguments& arguments, Console& console) {
   const Memory& registered = named(arguments.positional.at(0));
   if (!arguments.has("in") || !arguments.has("out"))
@@ -488,5 +486,34 @@ int run_apply(const Arguments& arguments, Console& console) {
                   fmt::format("{} also holds {}, which this call did not write", out.string(), some_of(old)));
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command apply_command = {
+    "apply",
+    "run one memory on given tensors, forward and backward",
+    "MEMORY --in DIR --out DIR [--form FORM] [--precision P] [--device D] [--set OPTION=VALUE]...",
+    "Checks a memory against your own code. The files go into the equation as they are: there is no\n"
+    "hidden scale, normalisation, feature map or bias, and options switch them on. Reads q.npy\n"
+    "[B,T,H,K], k.npy, v.npy [B,T,H,V] and the inputs that 'crosstalk describe MEMORY' lists\n"
+    "(float64 or float32, C order), optionally s0.npy [B,H,V,K] and reset.npy [B,T], 1 where a document\n"
+    "begins (or cu_seqlens.npy, 0, ..., T): each is then calculated by itself. Writes o.npy and each state as\n"
+    "state_NAME.npy; with d_o.npy also d_INPUT.npy, the gradients of sum(o * d_o).\n\n"
+    "Examples:\n"
+    "  crosstalk apply gated_delta --in tensors --out outputs\n"
+    "  crosstalk apply delta --in tensors --out outputs --form chunk --precision fp32 --set key_norm=l2\n",
+    1,
+    1,
+    "needs a memory, for example: crosstalk apply delta --in tensors --out outputs",
+    {
+        {"in,i", "DIR", "Folder of the inputs"},
+        {"out,o", "DIR", "Folder to write results to"},
+        {"form", "FORM", "automatic (default), recurrent, chunk, parallel or query", false, form_names()},
+        {"precision", "P", "fp64 (default), fp32, tf32 or bf16", false, {"fp64", "fp32", "tf32", "bf16"}},
+        {"device", "D", "cpu (default), cuda or cuda:N"},
+        {"set", "OPTION=VALUE", "Set an option of the memory, or scale, eps, denominator", true},
+    },
+    run_apply,
+};
 
 }  // namespace crosstalk::program

@@ -68,8 +68,6 @@ std::string again(const Arguments& arguments, const fs::path& out, const char* e
   return shell_quote(words);
 }
 
-}  // namespace
-
 int run_atlas(const Arguments& arguments, Console& console) {
   const fs::path out = arguments.get("out", "atlas.html");
   const std::optional<TableFormat> format = format_of(out);
@@ -104,5 +102,45 @@ int run_atlas(const Arguments& arguments, Console& console) {
   console.out << out.string() << "\n";
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command atlas_command;
+const Command atlas_command = {
+    "atlas",
+    "write what every memory can do as one page, with yours among them",
+    "STORE|STUDY.toml|RUNS.csv... [--with YOURS]... [--out atlas.html] [OPTIONS]",
+    "Writes a table of memories by settings of tasks as one HTML file that needs nothing else: each cell's\n"
+    "median over seeds at its best learning rate, with interval, verdict, window of rates, time of a step,\n"
+    "state and parameters. It sorts and filters; a cell shows its curves and the command that trains it.\n"
+    "Below: any setting against the size of the state, with the front, and which settings rank memories\n"
+    "alike. Cells at chance are no results; those whose best rate lies at the edge of its grid, and missing\n"
+    "ones, say so. Runs of a label in the layer of its authors and bare are two rows.\n\n"
+    "--with adds runs of your own memory, trained at the same settings, and says in each where it stands,\n"
+    "with differences to its neighbours by the same seeds. --out NAME.csv, .tex or .md writes a table\n"
+    "instead: CSV has all that is known of every cell. docs/atlas.md trains a memory of yours for it.\n\n"
+    "Examples:\n"
+    "  crosstalk atlas runs/atlas\n"
+    "  crosstalk atlas runs/atlas --with mine.toml --out mine.html\n"
+    "  crosstalk atlas runs/atlas --where model.layer=published --out atlas.csv\n",
+    1,
+    -1,
+    "needs a store or a study, for example: crosstalk atlas runs/atlas",
+    [] {
+      std::vector<CommandOption> options = {
+          {"out,o", "FILE", "Write there and print the path (default atlas.html); .csv, .tex, .md: a table"},
+          {"with", "TARGET", "Store, study or table of your own memory", true},
+          {"title", "TEXT", "Heading of the page (default: the study's title)"},
+          choice_of("best-by", "WHAT", "What chooses the rate: loss (default) or accuracy, of validation",
+                    {"loss", "accuracy"}),
+          {"metric", "NAME",
+           "What to show of every setting (default: accuracy of token tasks, loss of others)"}};
+      for (const CommandOption& option : drawing_options())
+        for (const char* name : {"by", "titles", "where", "store", "set"})
+          if (option.name == name) options.push_back(option);
+      return options;
+    }(),
+    run_atlas,
+};
 
 }  // namespace crosstalk::program

@@ -314,8 +314,6 @@ int bench_study(const Study& study, const Arguments& arguments, TrainingOptions 
   return tally.failed > 0 ? exit_some_failed : exit_done;
 }
 
-}  // namespace
-
 int run_bench(const Arguments& arguments, Console& console) {
   Study study = study_of(arguments);
   TrainingOptions training;
@@ -340,6 +338,8 @@ int run_bench(const Arguments& arguments, Console& console) {
   return arguments.has("study-packs") ? bench_study(study, arguments, training, console)
                                       : bench_shapes(study, arguments, training, console);
 }
+
+}  // namespace
 
 double step_flops(const Run& run) {
   const auto task = find_task(run.config.get_string("task.name"))->make(run.config);
@@ -404,5 +404,41 @@ StepTime measure_steps(const std::function<double(std::int64_t)>& interval, std:
                  static_cast<std::int64_t>(static_cast<double>(n) / 10 * std::clamp(factor, 2., 100.)) * 10);
   }
 }
+
+extern const Command bench_command = {
+    "bench",
+    "measure training: model-steps a second of each shape, or of the study",
+    "STUDY.toml [--replicas 1,16,128] [--device DEVICE] [--json] [OPTIONS]",
+    "For each shape of the study (--set narrows it) and each number of replicas: trains so many\n"
+    "replicas of its first run in lockstep, and prints model-steps a second, microseconds a\n"
+    "model-step, the arithmetic of a step and its share of a floor. N steps are the time between\n"
+    "evaluations that lie 2 N steps apart less that of N, so that these do not count. The arithmetic is\n"
+    "6 S e d + 6 B e d + B M (S keys, e embedding, d = d_key, B batch; M about what the memory takes\n"
+    "for a sequence: 6 p L Q for softmax and linear attention, 14 p L Q for the delta rule, p = d_dot,\n"
+    "L tokens, Q queries). With --study-packs: the whole study side by side for some seconds, as\n"
+    "'run' would train it. Records nothing.\n\n"
+    "Examples:\n"
+    "  crosstalk bench experiments/quickstart.toml --set task.associations=20 --replicas 1,4\n"
+    "  crosstalk bench experiments/schlag2021_capacity.toml --set task.associations=100 --device cuda\n"
+    "  crosstalk bench experiments/schlag2021_capacity.toml --study-packs --seconds 20 --json\n",
+    1,
+    1,
+    "needs a study file, for example: crosstalk bench experiments/quickstart.toml",
+    joined({study_options(),
+            {
+                {"replicas", "N,...", "Replicas in lockstep (default 1,16,128 on a GPU, 1 on the CPU)"},
+                {"steps", "N", "Compares N and 2 N steps (default: as many as take 0.25 s)"},
+                {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N"},
+                {"no-pass", "NAME", "Leave out a pass that fuses ops, to see what it gains", true},
+                {"streams", "N", "Packs side by side (default 1; with --study-packs as 'run' does it)"},
+                {"threads", "N", "Threads (default: all cores)"},
+                {"floor-tflops", "T",
+                 "Arithmetic of the floor, in TFLOP/s (default on a GPU: 50 in fp32, 350 tf32, 680 bf16)"},
+                {"study-packs", "", "Train the whole study for some seconds instead"},
+                {"seconds", "T", "With --study-packs: for how long (default 20)"},
+                {"json", "", "Print JSON"},
+            }}),
+    run_bench,
+};
 
 }  // namespace crosstalk::program

@@ -111,8 +111,6 @@ const rules::Rule& rule_of_text(const std::string& text) {
   }
 }
 
-}  // namespace
-
 int run_check(const Arguments& arguments, Console& console) {
   const std::string& given = arguments.positional.at(0);
   const bool study = given.ends_with(".toml");
@@ -163,5 +161,27 @@ int run_check(const Arguments& arguments, Console& console) {
   if (rule->refused.empty() || memory) return exit_done;
   throw UsageError(fmt::format("check: nothing can run this law: {}", rule->refused));
 }
+
+}  // namespace
+
+extern const Command check_command = {
+    "check",
+    "what a law of the memory `rule` is, and what runs it",
+    "\"LAW\" | MEMORY | STUDY.toml [LABEL]",
+    "LAW is the steps of a law (docs/rules.md) with ; between them. It is said what every name is, how the\n"
+    "law is kept (memory.law of a record), and which engine runs each state, or why none does; then the\n"
+    "exit code is 2. Operations are additions, products and functions of numbers; projections of the\n"
+    "token are not among them. At the end the law's equations, for a paper (LaTeX, package amsmath).\n"
+    "Of a study, the law of LABEL; of a memory whose law is text, the one that a study may begin with.\n\n"
+    "Examples:\n"
+    "  crosstalk check \"beta = sigmoid(token); S += beta (v - S k) k^T; read S q\"\n"
+    "  crosstalk check kda\n"
+    "  crosstalk check mine.toml\n",
+    1,
+    -1,
+    "needs a law, a memory or a study, for example: crosstalk check \"S += v k^T; read S q\"",
+    {},
+    run_check,
+};
 
 }  // namespace crosstalk::program

@@ -161,6 +161,19 @@ void keep_part(const Arguments& arguments, Study& study) {
 
 }  // namespace
 
+std::vector<CommandOption> chosen_options() {
+  return {
+      {"where", "KEY=VALUE",
+       "Only runs of the study that match; KEY is a dotted key, label (or memory: [memories.LABEL], whose kind is "
+       "memory.name) or seed; VALUE may be A,B and may hold * and ?",
+       true},
+      {"chosen-of", "STORE",
+       "Only runs at the best values of --best among the runs of STORE (a store, an export or a study), in "
+       "which rates were tried with fewer seeds or steps"},
+      {"best", "KEY,KEY", "Of --chosen-of: the keys whose value is chosen, by the validation loss", true},
+      best_by_option()};
+}
+
 std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tried, const Texts& keys,
                              BestBy by, const std::string& what, std::vector<std::string>& warnings) {
   for (const std::string& key : keys)

@@ -13,6 +13,9 @@
 
 namespace crosstalk::program {
 
+/// --where, --chosen-of, --best and --best-by.
+std::vector<CommandOption> chosen_options();
+
 /// Of `runs` those whose values of `keys` choose_best() takes among `tried`. A run belongs to the tried ones that agree with it in
 /// every key in which `runs` differ among themselves, `keys` and seeds apart; what is the same in all of `runs`, such as
 /// train.epochs, may differ there. Adds to `warnings` where not all values that the study asks for were tried, and how many points had none: these

@@ -10,6 +10,8 @@
 #include "results/store/store.h"
 
 namespace crosstalk::program {
+namespace {
+
 int run_compact(const Arguments& arguments, Console& console) {
   const std::filesystem::path store = arguments.positional.at(0);
   std::error_code ignored;
@@ -25,5 +27,23 @@ int run_compact(const Arguments& arguments, Console& console) {
                                        : ""));
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command compact_command = {
+    "compact",
+    "merge the shards of a store into one file",
+    "STORE",
+    "A store has a file for each process that trained into it. This merges those whose processes are\n"
+    "gone: of each run the record that counts, as it is. Exports do not change. It may be killed at\n"
+    "any moment, and workers may train at the same time.\n\n"
+    "Examples:\n"
+    "  crosstalk compact runs/quickstart\n",
+    1,
+    1,
+    "needs a store, for example: crosstalk compact runs/quickstart",
+    {},
+    run_compact,
+};
 
 }  // namespace crosstalk::program

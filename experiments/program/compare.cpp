@@ -70,8 +70,6 @@ RecordList runs_of(const std::vector<Comparison>& rows) {
   return runs;
 }
 
-}  // namespace
-
 int run_compare(const Arguments& arguments, Console& console) {
   const LabelledRecords rows_of_all = load_rows(arguments.positional, arguments, console);
   const std::map<std::string, Record>& records = rows_of_all.rows;
@@ -139,5 +137,50 @@ int run_compare(const Arguments& arguments, Console& console) {
   for (const std::string& line : alone) print_note(console, line);
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command compare_command = {
+    "compare",
+    "compare results with published numbers",
+    "STORE|STUDY.toml|RUNS.csv... [--published CSV] [--allow KEY]... [--best KEY] [--json]",
+    "Prints one row for each published point of which the stores have runs: the published number, the\n"
+    "lowest, the median and the highest of our seeds, and whether they agree. The column 'agreement' of\n"
+    "the published file says when they do; without it, losses agree where the median is within 10 % or\n"
+    "0.01 (where the published run is solved, ours must be), accuracies where the median is within 0.02\n"
+    "or the published one lies in the range of our seeds. A run matches a point if everything that is\n"
+    "known of the published run agrees: task, sizes, memory, optimiser, protocol. --allow names keys that\n"
+    "may differ; a sentence below the table lists how they do, another one keys that no run here has.\n"
+    "Accuracies of ours are those of the test split, where runs have one. Runs are held against the study that\n"
+    "replays the published file, too (its head names it): what they do otherwise stands below, and a\n"
+    "point agrees only where --allow names all of it. Points are pooled over seeds alone. A note counts\n"
+    "the points without a run. The literature's numbers come with the program; --published takes others\n"
+    "('crosstalk describe published-csv'). An export with NAME.provenance.csv beside it tells commit,\n"
+    "device and time.\n\n"
+    "Examples:\n"
+    "  crosstalk compare runs/schlag2021_capacity\n"
+    "  crosstalk compare runs/schlag2021_capacity runs/schlag2021_updates --json\n"
+    "  crosstalk compare runs/words --published results/published/literature/complex_kda2026_words.csv \\\n"
+    "      --allow train.max_steps,train.batch\n",
+    1,
+    1000,
+    "needs a store, for example: crosstalk compare runs/schlag2021_capacity",
+    {
+        {"published", "CSV", "Published points (default: Schlag, Irie, Schmidhuber 2021)"},
+        {"allow", "KEY", "A key in which runs may differ from the published ones; KEY may be A,B", true},
+        {"best", "KEY", "Take the best value of a key, such as train.learning_rate, on validation data",
+         true},
+        {"best-by", "METRIC", "What is best: loss (default) or accuracy", false, {"loss", "accuracy"}},
+        {"metric", "NAME", "What the published file was measured by (a column of it); any other is refused"},
+        {"figure", "CSV",
+         "Medians and ranges by length that 'plot length' wrote of these runs, where the runs themselves are exports without profiles"},
+        {"outside", "", "Rows that do not agree only"},
+        {"json", "", "JSON instead of a Markdown table"},
+        where_option(),
+        store_option(),
+        study_options()[0],
+    },
+    run_compare,
+};
 
 }  // namespace crosstalk::program

@@ -275,8 +275,6 @@ void look_at_package(Findings& findings) {
        fmt::format("{} with {}: 'crosstalk work' trains PyTorch models", found.path, found.versions));
 }
 
-}  // namespace
-
 int run_doctor(const Arguments& arguments, Console& console) {
   const std::string nvcc = find_nvcc();
   Findings findings;
@@ -308,5 +306,26 @@ int run_doctor(const Arguments& arguments, Console& console) {
   }
   return problems == 0 ? exit_done : exit_some_failed;
 }
+
+}  // namespace
+
+extern const Command doctor_command = {
+    "doctor",
+    "look at build, GPUs, store and Python, and say what to mend",
+    "[STORE] [--json]",
+    "Checks what training and drawing need on this machine: the build, cores and memory, GPUs and\n"
+    "their driver, nvcc, whether the store (default ./runs) can be written, Python with matplotlib,\n"
+    "fonts. Each line is ok, a note (training works without it) or a problem, with its remedy.\n"
+    "Writes nothing.\n\n"
+    "Examples:\n"
+    "  crosstalk doctor\n"
+    "  crosstalk doctor /scratch/me/first --json | jq .problems\n\n"
+    "Exit codes: 0 nothing stops training, 1 something does.\n",
+    0,
+    1,
+    "",
+    {{"json", "", "Print JSON: problems, findings"}},
+    run_doctor,
+};
 
 }  // namespace crosstalk::program

@@ -78,6 +78,25 @@ bool asks_what_is_solved(const std::string& figure) {
 
 }  // namespace
 
+std::vector<CommandOption> drawing_options() {
+  return {
+      {"by", "KEY,KEY", "A line for each value of these keys, beside labels", true},
+      {"best", "KEY,KEY", "Take the value of KEY with the best validation loss; shows the test split", true},
+      best_by_option(),
+      {"metric", "NAME", "What to show: eval_loss, test_loss, eval_accuracy, ... (default eval_loss)"},
+      {"against", "LABEL",
+       "Of 'difference': the label that the others are held against (default: the first)"},
+      {"threshold", "X",
+       "Median loss up to which a number of associations is solved (default: twice train.stop_loss)"},
+      {"published", "CSV", "Overlay published points; literature: those that come with the program"},
+      {"titles", "STUDY.toml", "Names and order of labels as in this study: for exports, which hold neither"},
+      {"seeds", "N", "Seeds that every point should have (default: the most that any has)"},
+      where_option(),
+      store_option(),
+      study_options()[0],
+  };
+}
+
 FigureOptions figure_options(const Arguments& arguments, const std::string& figure) {
   FigureOptions options;
   options.out = base_of(arguments.get("out", figure));

@@ -12,6 +12,8 @@
 
 namespace crosstalk::program {
 
+/// --where, --store, --set, --by, --best, --metric, --against, --threshold, --seeds, --published.
+std::vector<CommandOption> drawing_options();
 /// What they and plot's own options say. Throws UsageError.
 FigureOptions figure_options(const Arguments& arguments, const std::string& figure);
 /// The rows of these stores, studies and tables, under the names of --titles. Throws UsageError if there are none.

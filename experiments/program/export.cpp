@@ -17,6 +17,7 @@
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
+#include "experiments/common/text.h"
 #include "experiments/program/endings.h"
 #include "experiments/program/row_stream.h"
 #include "experiments/sharing/signals.h"
@@ -108,8 +109,6 @@ int follow(const Arguments& arguments, Console& console) {
   return exit_done;
 }
 
-}  // namespace
-
 int run_export(const Arguments& arguments, Console& console) {
   if (arguments.has("follow")) return follow(arguments, console);
   const ExportFormat format = format_of(arguments);
@@ -167,5 +166,48 @@ int run_export(const Arguments& arguments, Console& console) {
   throw StoreError(fmt::format("{}: could not be written whole{}: {}", path.string(),
                                plain ? ", and is as it was" : "", reason_of(reason)));
 }
+
+}  // namespace
+
+extern const Command export_command = {
+    "export",
+    "write results as CSV or JSON lines",
+    "STORE|STUDY.toml|RUNS.csv... [--where KEY=VALUE]... [--format csv|jsonl] [--out FILE] [OPTIONS]",
+    "Writes one row a run, sorted by id: id, study, label, status, seed, every key of the configuration\n"
+    "by its dotted name, d_dot, state_size, steps, losses, accuracy, the task's baselines. These columns\n"
+    "are equal wherever and whenever a study is run, so that exports can be compared byte by byte;\n"
+    "--provenance adds host, device, times and commit. A damaged store gives its good rows and says on\n"
+    "stderr what was left out.\n"
+    "\n"
+    "A study exports the runs that it asks for, under its labels (a run that two labels name has a row\n"
+    "under each). A store exports all of its runs, with a column study_version if they belong to\n"
+    "several versions of a study.\n\n"
+    "--follow tensorboard writes an event file a run, LABEL/seed_N_ID, and goes on until all that was asked of the store\n"
+    "is recorded: of runs that train a point a second at most, of records all points that come after those.\n\n"
+    "Examples:\n"
+    "  crosstalk export runs/quickstart > runs.csv\n"
+    "  crosstalk export runs/quickstart --curves --out curves.csv\n"
+    "  crosstalk export runs/quickstart --follow tensorboard --out events\n"
+    "  crosstalk export runs/a runs/b --where label='dpfp*' --where task.associations=40,60\n"
+    "  crosstalk export runs/quickstart --format jsonl | jq -r '[.label, .eval_loss] | @tsv'\n"
+    "  python3 -c 'import pandas; print(pandas.read_csv(\"runs.csv\").groupby(\"label\").eval_loss.median())'\n",
+    1,
+    -1,
+    "needs a store, for example: crosstalk export runs/quickstart",
+    {
+        choice_of("format", "FORMAT", "csv or jsonl (default: as FILE ends, else csv)", {"csv", "jsonl"}),
+        {"out,o", "FILE", "Write there instead of stdout, and print the path"},
+        choice_of(
+            "follow", "WHAT",
+            "tensorboard: write event files of all learning curves into the folder --out, also while runs train",
+            {"tensorboard"}),
+        {"curves", "", "Learning curves instead: id, step, metric, value"},
+        {"provenance", "", "Add where, when and by what each run was made"},
+        where_option(),
+        store_option(),
+        study_options()[0],
+    },
+    run_export,
+};
 
 }  // namespace crosstalk::program

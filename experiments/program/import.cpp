@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
 #include "experiments/program/draw.h"
 #include "experiments/program/endings.h"
 #include "results/csv.h"
@@ -32,8 +33,6 @@ Pairs pairs_of(const Arguments& arguments, const std::string& option, bool comma
     }
   return pairs;
 }
-
-}  // namespace
 
 int run_import(const Arguments& arguments, Console& console) {
   const Renaming renaming = {pairs_of(arguments, "columns", true), pairs_of(arguments, "set", false)};
@@ -68,5 +67,32 @@ int run_import(const Arguments& arguments, Console& console) {
   console.out << out.string() << "\n";
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command import_command = {
+    "import",
+    "read runs that Weights & Biases or TensorBoard exported as CSV",
+    "FILE.csv... --columns OURS=THEIRS[,...] [--set OURS=VALUE]... [--out RUNS.csv]",
+    "Writes the runs of a table in the columns of 'crosstalk export', so that plot, table, report and compare read them. Commas,\n"
+    "semicolons and tabs separate cells. --columns names what is read, and each by our name: label, seed, status, steps,\n"
+    "eval_loss, eval_accuracy, keys of the configuration such as task.pairs, metrics such as test_accuracy. --set says what all\n"
+    "rows have and no column does. Runs that are still going are left out.\n\n"
+    "A chart of Weights & Biases (columns \"Step\" and \"RUN - METRIC\") and a scalar of TensorBoard (\"Wall time\", \"Step\",\n"
+    "\"Value\"; its run is called as the file) hold curves: these go into RUNS.curves.csv, and their ends are the runs' numbers.\n\n"
+    "Examples:\n"
+    "  crosstalk import wandb.csv --columns label=Name,task.pairs=num_kv_pairs,eval_accuracy=valid/accuracy --out runs.csv\n"
+    "  crosstalk import delta.csv --columns eval_accuracy=Value --set task.pairs=16 --out delta_runs.csv\n",
+    1,
+    -1,
+    "needs a table, for example: crosstalk import wandb.csv --columns label=Name,eval_loss=loss,task.pairs=pairs",
+    {
+        {"columns", "OURS=THEIRS", "Columns to read, by our names and theirs; a comma separates several",
+         true},
+        {"set", "OURS=VALUE", "What all rows have", true},
+        {"out,o", "FILE", "Write there instead of stdout, and print the paths"},
+    },
+    run_import,
+};
 
 }  // namespace crosstalk::program

@@ -167,8 +167,6 @@ void remove_older(const fs::path& folder) {
     if (file.path().extension() == ".npy") fs::remove(file.path(), ignored);
 }
 
-}  // namespace
-
 int run_inspect(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
   Target target = find_target(name, arguments);
@@ -233,5 +231,51 @@ int run_inspect(const Arguments& arguments, Console& console) {
   if (!text.empty()) print_plain(console, text.substr(0, text.find_last_not_of('\n') + 1));
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command inspect_command = {
+    "inspect",
+    "look inside a trained memory: keys, gates, read weights, states",
+    "STORE|STUDY.toml [--run ID] [--where KEY=VALUE]... [--layer N] [--head N]\n"
+    "                  [--sequence N] [--out DIR]",
+    "Reads the weights of a run (train.keep_weights = true), gives the memory one sequence of its\n"
+    "task, and writes what happens inside as .npy files, with a README.txt that says what each is,\n"
+    "and figures: read weights beside the tokens, overlap of keys, singular values and effective\n"
+    "rank of the state, histograms of gates and half-lives. Each figure is a script of its own,\n"
+    "yours to edit. Prints the paths.\n\n"
+    "Files, as far as the memory has them:\n" +
+        inspect_reference() +
+        "\nOf a language model these are arrays of one layer, which reads at every token: where the memory\n"
+        "makes an array, its Q is T. --layer and --head choose; README.txt in the folder has the shapes.\n"
+        "Memories without weights over tokens (fwm) have no read_weights; those without a state\n"
+        "(softmax) no state and no singular values.\n\n"
+        "Examples:\n"
+        "  crosstalk run mine.toml --set train.keep_weights=true\n"
+        "  crosstalk inspect runs/mine --where label=delta --where seed=1 --out inside\n"
+        "  crosstalk inspect runs/mine --run ct-3f2a --sequence 5 --positions 1,8,16 --width 5.5\n"
+        "  crosstalk inspect runs/mqar --where label=attention --where seed=1 --layer 1 --head all\n"
+        "  python3 -c 'import numpy; print(numpy.load(\"inside/read_weights.npy\").shape)'\n",
+    1,
+    1,
+    "needs a store, for example: crosstalk inspect runs/mine --where label=delta",
+    {
+        {"run", "ID", "The run; the beginning of its id is enough"},
+        where_option(),
+        store_option(),
+        study_options()[0],
+        {"sequence,n", "N", "Number of the sequence in its split (default 0)"},
+        {"split", "SPLIT", "test (default), eval or train", false, {"train", "eval", "test"}},
+        {"layer", "N", "Layer of a language model, from 0 (default: the first with a memory)"},
+        {"head", "N|all", "Head, from 0 (default: all; of a language model 0)"},
+        {"positions", "N,N", "Tokens after which states are written (default: the last)"},
+        {"out,o", "DIR", "Folder to write to (default ./inside)"},
+        {"figures", "on|off", "Draw figures (default on)", false, {"on", "off"}},
+        {"width", "INCHES", "Width of the figures (default 3.25)"},
+        {"title", "TEXT", "Title of the figures (default: label, seed, sequence)"},
+        {"no-title", "", "No title"},
+    },
+    run_inspect,
+};
 
 }  // namespace crosstalk::program

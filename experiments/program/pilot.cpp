@@ -327,6 +327,30 @@ class Pilot {
 
 }  // namespace
 
-int run_pilot(const Arguments& arguments, Console& console) { return Pilot(arguments, console).run(); }
+extern const Command pilot_command = {
+    "pilot",
+    "find steps and rates for a study by its easiest and its hardest point",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--where KEY=VALUE]... [--json] [OPTIONS]",
+    "Trains the easiest and the hardest point that the study sweeps (the numbers of its task over those of its model), one\n"
+    "seed, every label, with the study's learning rates (of one rate a third, itself and three times as much) and up to four\n"
+    "times its steps, until they are solved or nothing more is learnt. Rates that were far slower on the easiest point are not\n"
+    "tried on the hardest. Prints how many steps each label needed with its best rate, and the --set options that give the whole\n"
+    "study twice as many, for seeds differ, 20 evaluations, and the rates that did well; and how long it then takes.\n\n"
+    "Runs go into ./runs/<study>_pilot, and the same command resumes them: each of the two points stops\n"
+    "after ten minutes unless --time-limit says otherwise.\n\n"
+    "Examples:\n"
+    "  crosstalk pilot experiments/mqar.toml\n"
+    "  crosstalk pilot my.toml --where label=delta --device cuda --time-limit 5m\n",
+    1,
+    1,
+    "needs a study file, for example: crosstalk pilot experiments/mqar.toml",
+    joined({study_options(),
+            {where_option(),
+             {"out,o", "STORE", "Folder of its runs (default ./runs/<study>_pilot)"},
+             {"json", "",
+              "Print JSON: study, store, points, edges, steps, every, rates, runs, time, set, command"}},
+            session_option_list()}),
+    [](const Arguments& arguments, Console& console) { return Pilot(arguments, console).run(); },
+};
 
 }  // namespace crosstalk::program

@@ -351,11 +351,62 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   return TrainingCommand(arguments, which, console).run();
 }
 
-int run_run(const Arguments& arguments, Console& console) {
-  return train_study(arguments, Which::missing, console);
+std::vector<CommandOption> training_options() {
+  std::vector<CommandOption> options = study_options();
+  const std::vector<CommandOption> own = {
+      {"out,o", "STORE", "Folder of the results (default ./runs/<study>)"},
+      {"only", "RUNID", "Train only this run; the beginning of an id is enough", true},
+      {"shard", "I/N",
+       "Train only the I-th of N parts of the study (1/N to N/N), about equal in work; the parts make the whole"},
+  };
+  options.insert(options.end(), own.begin(), own.end());
+  const std::vector<CommandOption> of_sessions = session_option_list();
+  options.insert(options.end(), of_sessions.begin(), of_sessions.end());
+  return options;
 }
-int run_retry(const Arguments& arguments, Console& console) {
-  return train_study(arguments, Which::failed, console);
-}
+
+extern const Command run_command = {
+    "run",
+    "train what is missing of a study",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [OPTIONS]",
+    "Trains every run of the study that has no record in the store yet, and appends a record as\n"
+    "each run ends. So it can be killed at any moment: the same command resumes it.\n"
+    "Runs that failed are not tried again (see 'crosstalk retry'); a diverged run is a result.\n"
+    "Prints the store's path on stdout.\n\n"
+    "Examples:\n"
+    "  crosstalk run experiments/quickstart.toml\n"
+    "  crosstalk run experiments/quickstart.toml --dry-run\n"
+    "  crosstalk run my.toml --out /scratch/me/first --set train.learning_rate=1e-3,3e-4\n"
+    "  crosstalk run my.toml --set seeds=1,2,3 --time-limit 2h --quiet\n"
+    "  crosstalk run my.toml --device cuda:all\n\n"
+    "With --where a study trains the part of its runs that matches:\n"
+    "  crosstalk run my.toml --where task.pairs=16 --where seed=1\n\n"
+    "With --rates-short 0.125 rates and decays are chosen first, by one seed and an eighth of the steps\n"
+    "(into STORE-rates), for each memory and point; then all seeds are trained at these alone. With\n"
+    "--chosen-of they are those that turned out best in any other store:\n"
+    "  crosstalk run my.toml --rates-short 0.125\n"
+    "  crosstalk run my.toml --chosen-of runs/rates --best train.learning_rate\n\n"
+    "With --device cuda:all or cuda:0,1 each GPU has a process of its own; all write into the same\n"
+    "store. If one is lost, the others take over its runs.\n\n"
+    "SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP and --time-limit stop it cleanly with exit code 75:\n"
+    "unfinished runs are saved, and the same command resumes them bit for bit. A second\n"
+    "SIGINT ends it at once. Exit codes: 0 done, 1 some runs failed, 2 usage or configuration,\n"
+    "3 store, 4 device, 75 stopped and resumable.\n",
+    1,
+    1,
+    "needs a study file, for example: crosstalk run experiments/quickstart.toml",
+    [] {
+      std::vector<CommandOption> options = training_options();
+      for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
+      options.push_back(
+          {"rates-short", "SHARE",
+           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of the steps, such as 1/8"});
+      options.push_back({"dry-run,n", "", "Only show what would be trained (as 'crosstalk plan')"});
+      return options;
+    }(),
+    [](const Arguments& arguments, Console& console) {
+      return train_study(arguments, Which::missing, console);
+    },
+};
 
 }  // namespace crosstalk::program

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <utility>
+#include <vector>
 
 #include "experiments/common/command.h"
 
@@ -12,6 +13,9 @@ enum class Which {
   missing,  ///< no record, or none that counts
   failed    ///< the last record says failed
 };
+
+/// Options of `run` and `retry` beside the study's.
+std::vector<CommandOption> training_options();
 
 /// Trains, records, reports. Returns an exit code.
 int train_study(const Arguments& arguments, Which which, Console& console);

@@ -101,8 +101,6 @@ Options options_of(const TaskKind& kind, const std::vector<std::string>& sets) {
   return options;
 }
 
-}  // namespace
-
 int run_sample(const Arguments& arguments, Console& console) {
   const TaskKind& kind = task_of(arguments.positional.at(0));
   SampleRequest request;
@@ -129,5 +127,32 @@ int run_sample(const Arguments& arguments, Console& console) {
   console.out << folder << "\n";
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command sample_command = {
+    "sample",
+    "show examples of a task, or write them as .npy",
+    "TASK [-n N] [--seed K] [--split train|eval|test] [--set KEY=VALUE]... [--out DIR]",
+    "Sequence i of a split is a pure function of the task's options and the data seed, so these\n"
+    "are the very sequences that a run of that seed sees. With --out DIR writes .npy files\n"
+    "(int64; README.txt in there says what each is) for your own code.\n\n"
+    "Examples:\n"
+    "  crosstalk sample recall -n 2\n"
+    "  crosstalk sample reassign -n 1 --split eval --set task.associations=6\n"
+    "  crosstalk sample recall -n 1000 --seed 1 --set task.associations=20 --out sample\n"
+    "  python3 -c 'import numpy; print(numpy.load(\"sample/keys.npy\").shape)'\n",
+    1,
+    1,
+    "needs a task, for example: crosstalk sample recall -n 2",
+    {
+        {"count,n", "N", "Sequences (default 4)"},
+        {"seed", "K", "Data seed (default 0)"},
+        {"split", "SPLIT", "train (default), eval or test", false, {"train", "eval", "test"}},
+        {"set", "KEY=VALUE", "Set a key of the task", true},
+        {"out,o", "DIR", "Write .npy files there instead of text"},
+    },
+    run_sample,
+};
 
 }  // namespace crosstalk::program

@@ -223,8 +223,6 @@ class SearchCommand {
   fs::path store_;
 };
 
-}  // namespace
-
 int run_search(const Arguments& arguments, Console& console) {
   catch_stop_signals();
   auto nothing_begun = std::make_unique<NothingBegun>(words_before_training(arguments, command_line(console)),
@@ -233,5 +231,37 @@ int run_search(const Arguments& arguments, Console& console) {
   nothing_begun.reset();
   return command.run();
 }
+
+}  // namespace
+
+extern const Command search_command;
+const Command search_command = {
+    "search",
+    "look for update laws: the machine proposes them, and trains them",
+    "SEARCH.toml [--plan] [--out STORE] [OPTIONS]",
+    "Draws laws of the memory `rule`, trains them on the tasks of the file, makes others of the best, and\n"
+    "so on until the budget is spent; then trains the best of the front of score against cost afresh, by\n"
+    "seeds and on tasks ([[fresh]]) that the search has not seen, beside the memories that the file names,\n"
+    "and prints what they reach there. [search] has the start laws, the budget and the limits; [base] and\n"
+    "[[task]] have the keys of studies. Laws are tried by stages: untrained, then a third of the steps, then\n"
+    "the rest of the same run, then more seeds and rates. The course depends on the file alone, not on\n"
+    "threads and stops; a search that was stopped goes on where it was.\n\n"
+    "STORE/search has every law with its descent and results (candidates.jsonl), the best as text and LaTeX\n"
+    "(laws.md) and the study that trained them afresh (NAME_front.toml), whose runs are in STORE.\n\n"
+    "Examples:\n"
+    "  crosstalk search experiments/search/delta.toml --plan\n"
+    "  crosstalk search experiments/search/delta.toml\n",
+    1,
+    1,
+    "needs a search file, for example: crosstalk search experiments/search/delta.toml",
+    {{"out,o", "STORE", "Where to keep it (default runs/NAME)"},
+     {"plan", "", "Say what would be tried, and try nothing"},
+     {"threads", "N", "Threads (default: all cores); changes no result"},
+     {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N"},
+     {"time-limit", "TIME",
+      "Stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75, to go on another time"},
+     {"quiet,q", "", "No progress and no summary; the table alone"}},
+    run_search,
+};
 
 }  // namespace crosstalk::program

@@ -471,8 +471,6 @@ int watch(Status& status, WorkerWatch& workers, StoreFollower& follower, const A
   }
 }
 
-}  // namespace
-
 int run_status(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
   Status status;
@@ -502,5 +500,40 @@ int run_status(const Arguments& arguments, Console& console) {
     print_text(status, console);
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command status_command = {
+    "status",
+    "count what is done, failed and missing",
+    "STUDY.toml|STORE [--out STORE] [--where KEY=VALUE] [--watch] [--json]",
+    "Of a study: how many runs of each label are done, diverged, failed and missing in its store.\n"
+    "Of a store: what it holds, and what the studies that were run into it still lack. Missing runs\n"
+    "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that train\n"
+    "into the store, on this and other machines, are listed with what they have claimed and how\n"
+    "fast they are, and the curves of the runs that train now (a point a second at most); --watch repeats this\n"
+    "until all that was asked for is recorded.\n"
+    "What became of training (solved, plateau, still falling, ...: 'crosstalk describe verdict') is\n"
+    "counted, and how many runs lie within the noise of chance; where the best learning rate of a grid is its largest or its smallest, that is said\n"
+    "('crosstalk describe best' says why it matters), and so are runs that an earlier version may have recorded\n"
+    "wrongly; none of it with --watch, or of more than 20,000 runs. --where counts the store's runs that match.\n"
+    "Of the runs of a search's laws a sentence tells, unless --where or --json is given.\n\n"
+    "Examples:\n"
+    "  crosstalk status experiments/quickstart.toml\n"
+    "  crosstalk status /scratch/me/store --watch\n"
+    "  crosstalk status runs/quickstart --json | jq .states\n",
+    1,
+    1,
+    "needs a study file or a store, for example: crosstalk status runs/quickstart",
+    joined(
+        {study_options(),
+         {{"out,o", "STORE", "The study's store (default ./runs/<study>)"},
+          where_option(),
+          {"watch", "", "Show it again and again until nothing is missing"},
+          {"every", "SECONDS", "Time between two looks of --watch (default 2)"},
+          {"json", "",
+           "Print JSON: store, count, states, labels, workers, verdicts, chance, rate_edges, suspects, training, last"}}}),
+    run_status,
+};
 
 }  // namespace crosstalk::program

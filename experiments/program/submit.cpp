@@ -23,9 +23,6 @@
 #include "results/store/files.h"
 
 namespace crosstalk::program {
-
-extern const char* const kSlurmWorkerText;  ///< slurm_worker.txt, which the build makes a source of
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -109,10 +106,33 @@ std::string script_of(const Job& job) {
     script += fmt::format(
         "\neval {} || {{ code=$?; echo 'no worker starts: --before ended with code' $code >&2; exit $code; }}",
         shell_quote(command));
-  script += "\n";
   std::vector<std::string> words = {job.program, "work", job.store.string()};
   words.insert(words.end(), job.work.begin(), job.work.end());
-  script += filled(kSlurmWorkerText, {{"%work%", shell_quote(words)}});
+  script += fmt::format(R"sh(
+worker=$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID
+# Minds the time, too: Slurm's signal comes up to a minute early, its end sometimes late.
+{} &
+pid=$!
+requeue=true
+trap 'kill -TERM $pid' USR1                       # the time is up: the worker saves what is unfinished, ends with 75
+trap 'requeue=ask; kill -TERM $pid' TERM INT      # cancelled, or preempted with a time of grace
+while :; do
+  wait $pid
+  code=$?
+  # A signal ends the wait before the worker has ended.
+  kill -0 $pid 2>/dev/null || break
+done
+case $code in
+  75 | 143) # stopped (143: before it had begun), and to be gone on with. A cancelled job no longer runs; a preempted one
+    # does until its grace is over.
+    if [ $requeue = ask ] && [ "$(squeue -h -j "$worker" -o %T 2>/dev/null)" = RUNNING ]; then requeue=true; fi
+    if [ $requeue = true ]; then scontrol requeue "$worker"; fi
+    ;;
+  4) echo "worker $worker on $(hostname): this device is left out; the other workers take its runs over" >&2 ;;
+esac
+exit $code
+)sh",
+                        shell_quote(words));
   return script;
 }
 
@@ -179,8 +199,6 @@ std::vector<std::string> behind_dashes(const Console& console) {
   return dashes == console.arguments.end() ? std::vector<std::string>()
                                            : std::vector<std::string>(dashes + 1, console.arguments.end());
 }
-
-}  // namespace
 
 int run_submit(const Arguments& arguments, Console& console) {
   if (arguments.positional.at(0) != "slurm")
@@ -300,5 +318,45 @@ int run_submit(const Arguments& arguments, Console& console) {
   print_note(console, fmt::format("watch it: crosstalk status {} --watch", shell_quote(job.store.string())));
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command submit_command = {
+    "submit",
+    "train a study on a cluster: an array of workers on one store",
+    "slurm STUDY.toml (--gpus N | --nodes N | --cpus N) --time TIME [--out STORE] [--dry-run] [OPTIONS] [-- SBATCH OPTIONS]",
+    "Makes the store on the shared folder, writes a script for sbatch into it and submits the script:\n"
+    "an array of N workers ('crosstalk work STORE') with one GPU each (--nodes: with a node and all of\n"
+    "its GPUs). It says how many workers are worth it. Slurm may start workers later,\n"
+    "preempt them, lose them with their node or end them at their time; results do not change. What\n"
+    "they saved is resumed, what they claimed is taken over, and they are requeued.\n"
+    "--dry-run shows the script and does nothing else; it is yours to edit. docs/cluster.md says what a\n"
+    "cluster needs, and how to do the same without Slurm.\n\n"
+    "Examples:\n"
+    "  crosstalk submit slurm my.toml --gpus 16 --time 4:00:00 --out /shared/me/first\n"
+    "  crosstalk submit slurm my.toml --gpus 16 --at-once 4 --time 2h --dry-run\n"
+    "  crosstalk submit slurm my.toml --nodes 2 --time 4h --before 'module load cuda' -- --account=mine\n"
+    "  crosstalk submit slurm my.toml --cpus 8 --cores 4 --time 1h -- --partition=short --mem=8G\n",
+    2,
+    -1,
+    "needs a launcher and a study file, for example: crosstalk submit slurm my.toml --gpus 4 --time 2h",
+    joined(
+        {study_options(),
+         {
+             {"out,o", "STORE", "Folder of the results, seen by all nodes (default ./runs/<study>)"},
+             {"gpus", "N", "Workers, one GPU each"},
+             {"nodes", "N", "Workers with a whole node each: all of its GPUs, cores and memory"},
+             {"cpus", "N", "Workers on CPUs instead"},
+             {"cores", "N", "Cores for each worker (default: as the cluster gives them)"},
+             {"at-once", "N", "Workers at a time, at most (default: all)"},
+             {"time", "TIME", "Time of each worker (30m, 4h, HH:MM:SS, D-HH:MM:SS); then it is requeued"},
+             {"before", "COMMAND",
+              "What bash does before the worker starts, such as 'module load cuda'; may be repeated", true},
+             {"dry-run,n", "", "Only print the script, and what there is to train"},
+             python_option(),
+         }}),
+    run_submit,
+    "sbatch",
+};
 
 }  // namespace crosstalk::program

@@ -200,6 +200,56 @@ void print_table(const std::vector<Check>& checks, Console& console) {
   console.out << table(cells);
 }
 
+int run_verify(const Arguments& arguments, Console& console) {
+  const std::string& name = arguments.positional.at(0);
+  TrainingOptions training;
+  training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
+  training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
+  training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
+  if (const std::string why = choose_device(arguments.get("device", "auto"), training); !why.empty())
+    print_note(console, why);
+  const auto n = static_cast<std::size_t>(arguments.integer("count", 20, 1));
+  const double tolerance = arguments.number("tolerance", 0.05, 0);
+  Target target = find_target(name, arguments);
+  if (arguments.has("out")) target.store = arguments.get("out");
+  const StoreContents contents = load_target(target, name, console);
+  for (const std::string& line : suspects_text(list_of(contents.records))) print_note(console, line);
+  std::vector<Check> checks = sample(contents, target.study, n);
+  if (checks.empty())
+    throw UsageError(fmt::format("no finished runs {}in {}; 'crosstalk run' makes them",
+                                 target.study ? "of the study " : "", target.store.string()));
+
+  const nlohmann::json here = process_provenance("", device_name(training), training.threads);
+  train_again(checks, training, target.store.string(), arguments, console);
+  std::int64_t wrong = 0, exact = 0, left = 0;
+  for (Check& check : checks) {
+    // Replicas of a PyTorch model are not packed again as they were.
+    check.exact = !of_python(check) && same_machine(check.recorded->provenance, here);
+    if (check.again) check.agreement = compare(*check.recorded, *check.again, check.exact, tolerance);
+    left += check.agreement == Agreement::not_trained;
+    wrong += check.agreement == Agreement::differs;
+    exact += check.agreement == Agreement::identical;
+  }
+  if (arguments.has("json")) {
+    print_json(checks, target.store.string(), wrong, console);
+  } else {
+    print_table(checks, console);
+    const auto elsewhere =
+        std::ranges::count_if(checks, [](const Check& check) { return !check.exact && !of_python(check); });
+    std::string text = fmt::format("\n{} trained again on {}: {} identical, {} within tolerance, {}{}",
+                                   plural(std::ssize(checks) - left, "run"), text_at(here, "device"), exact,
+                                   std::ssize(checks) - left - wrong - exact,
+                                   wrong == 0 ? "none differs" : fmt::format("{} DIFFER", wrong),
+                                   left > 0 ? fmt::format("; {} of PyTorch models not", left) : "");
+    if (elsewhere > 0)
+      text += fmt::format(
+          "\n{} recorded by another device or compiler: its bits may differ, its losses by {:g} % or {:g}",
+          elsewhere == 1 ? "1 was" : fmt::format("{} were", elsewhere), 100 * tolerance, tolerance / 5);
+    console.out << text << "\n";
+  }
+  return wrong > 0 ? exit_some_failed : exit_done;
+}
+
 OptionValue value_of(const OptionSpec* spec, const std::string& key, const nlohmann::json& json) {
   OptionValue value;
   if (json.is_boolean())
@@ -269,54 +319,37 @@ Agreement compare(const Record& recorded, const Record& again, bool exact, doubl
              : Agreement::differs;
 }
 
-int run_verify(const Arguments& arguments, Console& console) {
-  const std::string& name = arguments.positional.at(0);
-  TrainingOptions training;
-  training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
-  training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
-  training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
-  if (const std::string why = choose_device(arguments.get("device", "auto"), training); !why.empty())
-    print_note(console, why);
-  const auto n = static_cast<std::size_t>(arguments.integer("count", 20, 1));
-  const double tolerance = arguments.number("tolerance", 0.05, 0);
-  Target target = find_target(name, arguments);
-  if (arguments.has("out")) target.store = arguments.get("out");
-  const StoreContents contents = load_target(target, name, console);
-  for (const std::string& line : suspects_text(list_of(contents.records))) print_note(console, line);
-  std::vector<Check> checks = sample(contents, target.study, n);
-  if (checks.empty())
-    throw UsageError(fmt::format("no finished runs {}in {}; 'crosstalk run' makes them",
-                                 target.study ? "of the study " : "", target.store.string()));
-
-  const nlohmann::json here = process_provenance("", device_name(training), training.threads);
-  train_again(checks, training, target.store.string(), arguments, console);
-  std::int64_t wrong = 0, exact = 0, left = 0;
-  for (Check& check : checks) {
-    // Replicas of a PyTorch model are not packed again as they were.
-    check.exact = !of_python(check) && same_machine(check.recorded->provenance, here);
-    if (check.again) check.agreement = compare(*check.recorded, *check.again, check.exact, tolerance);
-    left += check.agreement == Agreement::not_trained;
-    wrong += check.agreement == Agreement::differs;
-    exact += check.agreement == Agreement::identical;
-  }
-  if (arguments.has("json")) {
-    print_json(checks, target.store.string(), wrong, console);
-  } else {
-    print_table(checks, console);
-    const auto elsewhere =
-        std::ranges::count_if(checks, [](const Check& check) { return !check.exact && !of_python(check); });
-    std::string text = fmt::format("\n{} trained again on {}: {} identical, {} within tolerance, {}{}",
-                                   plural(std::ssize(checks) - left, "run"), text_at(here, "device"), exact,
-                                   std::ssize(checks) - left - wrong - exact,
-                                   wrong == 0 ? "none differs" : fmt::format("{} DIFFER", wrong),
-                                   left > 0 ? fmt::format("; {} of PyTorch models not", left) : "");
-    if (elsewhere > 0)
-      text += fmt::format(
-          "\n{} recorded by another device or compiler: its bits may differ, its losses by {:g} % or {:g}",
-          elsewhere == 1 ? "1 was" : fmt::format("{} were", elsewhere), 100 * tolerance, tolerance / 5);
-    console.out << text << "\n";
-  }
-  return wrong > 0 ? exit_some_failed : exit_done;
-}
+extern const Command verify_command = {
+    "verify",
+    "train a sample of a store again and compare",
+    "STORE|STUDY.toml [-n N] [--device DEVICE] [--tolerance SHARE] [--json]",
+    "Takes N finished runs of a store (always the same ones), trains each again from its recorded\n"
+    "configuration, and compares every result. On the device, the CPU model and with the compiler\n"
+    "that recorded a run, each number must be equal to the bit; elsewhere the losses may differ by\n"
+    "the tolerance (5 % or 0.01). Writes nothing into the store.\n\n"
+    "PyTorch models are trained again by a Python that has torch and crosstalk (--python), within the tolerance, which runs\n"
+    "their Python files: of a store that you do not trust, --python none leaves them out.\n\n"
+    "Examples:\n"
+    "  crosstalk verify runs/quickstart\n"
+    "  crosstalk verify runs/quickstart -n 5 --device cpu\n"
+    "  crosstalk verify runs/quickstart --json | jq '.runs[] | select(.result==\"DIFFERS\").id'\n\n"
+    "Exit codes: 0 all agree, 1 some differ.\n",
+    1,
+    1,
+    "needs a store, for example: crosstalk verify runs/quickstart",
+    {
+        {"count,n", "N", "Runs to train again (default 20)"},
+        {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N"},
+        {"tolerance", "SHARE",
+         "Largest share by which losses may differ; or a fifth of it, absolute (default 0.05)"},
+        {"out,o", "STORE", "The study's store (default ./runs/<study>)"},
+        {"threads", "N", "Threads (default: all cores); changes no result"},
+        {"pack", "N", "Runs trained in lockstep, at most (default: chosen); changes no result"},
+        {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result"},
+        python_option(),
+        {"json", "", "Print JSON: store, checked, differ, runs"},
+    },
+    run_verify,
+};
 
 }  // namespace crosstalk::program

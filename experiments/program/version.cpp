@@ -11,6 +11,8 @@
 #include "kernels/base/device/cuda_runtime.h"
 
 namespace crosstalk::program {
+namespace {
+
 int run_version(const Arguments& arguments, Console& console) {
   const Version& built = version();
   if (arguments.has("json")) {
@@ -31,5 +33,22 @@ int run_version(const Arguments& arguments, Console& console) {
       built.build_type, built.flags, kSemantics, built_with_cuda() ? "cpu, cuda" : "cpu");
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command version_command = {
+    "version",
+    "show version, commit, compiler and devices",
+    "[--json]",
+    "The semantics number is raised when results change on purpose; run ids contain it.\n\n"
+    "Examples:\n"
+    "  crosstalk version\n"
+    "  crosstalk version --json | jq -r .commit\n",
+    0,
+    0,
+    "",
+    {{"json", "", "Print JSON"}},
+    run_version,
+};
 
 }  // namespace crosstalk::program

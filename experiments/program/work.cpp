@@ -190,8 +190,6 @@ int say_end(const Left& left, std::int64_t ended, std::int64_t elsewhere, std::i
   return left.failed > 0 || foreign.failed(left) ? exit_some_failed : exit_done;
 }
 
-}  // namespace
-
 int run_work(const Arguments& arguments, Console& console) {
   catch_stop_signals();
   const double start = steady_seconds();
@@ -298,5 +296,36 @@ int run_work(const Arguments& arguments, Console& console) {
   nothing_begun.reset();  // also where nothing was missing
   return say_end(left, ended, elsewhere, by_python, foreign, quiet, console);
 }
+
+}  // namespace
+
+extern const Command work_command = {
+    "work",
+    "train what is asked of a store, together with other workers",
+    "STORE [--share I/N] [OPTIONS]",
+    "Trains what the studies ask for that 'crosstalk run' and 'crosstalk submit' brought into the\n"
+    "store, until nothing is left. Any number of workers may do so at once, on one machine or on\n"
+    "many that share the folder; they come and go as they like. Each claims what it trains, so\n"
+    "that no run is trained twice; the runs of a worker that dies are taken over by the others:\n"
+    "at once on the same machine, after --lease elsewhere.\n\n"
+    "Each worker begins with its own share of the work, the longest first, and then helps the\n"
+    "others. The share is --share, or the place in a Slurm array.\n\n"
+    "PyTorch models of one's own (memory python) are trained by 'python -m crosstalk train', which the worker calls where a\n"
+    "Python has torch and crosstalk (--python); elsewhere they are left, and the command that trains them is said. It runs\n"
+    "the models' Python files: work on stores that you trust, or with --python none.\n\n"
+    "Examples:\n"
+    "  crosstalk work runs/quickstart\n"
+    "  crosstalk work /scratch/me/store --device cuda:all --time-limit 4h\n"
+    "  for i in 1 2 3 4; do ssh node$i crosstalk work /shared/store --share $i/4 & done; wait\n\n"
+    "Stops as 'crosstalk run' does: exit code 75, and the same command resumes. A device on which\n"
+    "the first 8 runs all fail is left out with exit code 4.\n",
+    1,
+    1,
+    "needs a store, for example: crosstalk work runs/quickstart",
+    joined({{{"share", "I/N", "Begin with the I-th of N shares (default: the place in a Slurm array)"},
+             python_option()},
+            session_option_list()}),
+    run_work,
+};
 
 }  // namespace crosstalk::program

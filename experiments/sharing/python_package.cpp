@@ -63,6 +63,13 @@ Output output_of(const std::vector<std::string>& words, bool here) {
   return output;
 }
 
+CommandOption python_option() {
+  return {
+      "python", "PYTHON",
+      "Train PyTorch models by this Python, which has torch and crosstalk (default: $CROSSTALK_PYTHON, that beside "
+      "the program, python3); none: leave them"};
+}
+
 PackagePython package_python(const Arguments& arguments) {
   std::string given = arguments.get("python");
   if (given.find('/') != std::string::npos) given = std::filesystem::absolute(given).string();

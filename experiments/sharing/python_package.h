@@ -16,6 +16,9 @@ struct Output {
 /// What a program prints, called in the root folder without its errors; it gets a minute. `here`: in this folder, errors shown, no limit.
 Output output_of(const std::vector<std::string>& words, bool here = false);
 
+/// --python PYTHON: what trains PyTorch models.
+CommandOption python_option();
+
 struct PackagePython {
   std::string path;      ///< "": there is none
   std::string versions;  ///< "torch 2.9.1, crosstalk 0.1.0"

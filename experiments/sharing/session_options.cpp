@@ -121,4 +121,22 @@ std::optional<TrainingOptions> given_training(const Arguments& arguments) {
   return training;
 }
 
+std::vector<CommandOption> session_option_list() {
+  return {
+      {"threads", "N", "Threads (default: all cores); changes no result"},
+      {"pack", "N", "Runs trained in lockstep, at most (default: chosen); changes no result"},
+      {"device", "DEVICE",
+       "auto (a GPU if there is one), cpu, cuda or cuda:N; cuda:all or cuda:0,1: a process for each GPU"},
+      {"no-pass", "NAME", "Leave out a pass that fuses ops, to see what it gains", true},
+      {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result"},
+      {"max-failures", "N", "Stop after N failed runs (default: keep going)"},
+      {"time-limit", "TIME", "Stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75"},
+      {"grace", "SECONDS", "Time that a stop may take (default 20)"},
+      {"lease", "SECONDS",
+       "Take over the runs of a process elsewhere after this time without its heartbeat (default 60)"},
+      {"quiet,q", "", "No progress and no summary; failures and warnings only"},
+      {"worker", "I/N:FILE", ""},
+  };
+}
+
 }  // namespace crosstalk::program

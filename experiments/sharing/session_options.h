@@ -10,6 +10,9 @@
 
 namespace crosstalk::program {
 
+/// --threads, --pack, --device, --time-limit, ...
+std::vector<CommandOption> session_option_list();
+
 /// `workers`: their devices, if there are any. Without `reproduce`. Throws UsageError, DeviceError.
 SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
                                Console& console);

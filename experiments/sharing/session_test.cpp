@@ -259,9 +259,7 @@ TEST_F(SessionTest, ADeviceErrorIsExitCode4) {
 }
 
 TEST_F(SessionTest, CudaIsRefusedBeforeAnythingIsMade) {
-  if (built_with_cuda()) {
-    GTEST_SKIP() << "built with CUDA";
-  }
+  if (built_with_cuda()) GTEST_SKIP() << "built with CUDA";
   EXPECT_EQ(call({"run", "--device", "cuda"}), exit_device);
   EXPECT_NE(err_.find("built without CUDA"), std::string::npos) << err_;
   EXPECT_FALSE(fs::exists(store()));

@@ -5,7 +5,6 @@
 
 #include <stdexcept>
 
-#include "experiments/study/study.h"
 #include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
 #include "kernels/base/text/no_effect.h"
@@ -122,9 +121,52 @@ const Schema& fixture_schema() {
 }
 
 std::string example_study() {
-  static const std::string text =
-      read_study_text(CROSSTALK_SOURCE_DIR "/experiments/study/example_study.toml");
-  return text;
+  return R"toml([study]
+name  = "schlag2021_capacity"
+title = "Capacity without replacement (Schlag, Irie, Schmidhuber 2021, setting 1)"
+seeds = { range = [1, 5] }               # inclusive; or a list
+
+[base]                                    # one run; what is left out takes its registered default
+task.name           = "recall"            # recall | reassign | swap | mqar | ...
+task.associations   = 20
+task.queries        = 1
+model.name          = "retrieval"         # retrieval | language
+model.d_key         = 64
+train.learning_rate = 1e-3
+train.batch         = 32
+train.max_steps     = 100_000
+train.stop_loss     = 1e-3
+train.patience      = 10
+eval.every          = 100
+eval.protocol       = "schlag2021"        # uniform | schlag2021
+
+[memories.softmax]                        # the table's name is the label in plans, exports and figures
+name = "softmax"
+[memories.linear]
+name = "linear_attention"                 # a registered memory = a preset over parts
+feature_map = "elu1"
+[memories.dpfp2]
+name = "linear_attention"
+feature_map = "dpfp"
+nu = 2                                    # or d_dot = 256, solved for nu; refused if it has no solution
+[memories.dpfp1_delta]
+name = "delta"
+feature_map = "dpfp"
+nu = 1
+key_norm = "sum"
+
+[[grid]]                                  # cartesian product inside a block; blocks are added up
+memory = ["softmax", "linear", "dpfp2"]
+"task.associations" = { range = [20, 600, 20] }
+
+[[grid.zip]]                              # optional: advance together
+"model.d_key"         = [16, 32]
+"train.learning_rate" = [3e-3, 1e-3]
+
+[[grid.skip]]                             # optional: leave out what matches
+memory = "softmax"
+"task.associations" = 600
+)toml";
 }
 
 std::string example_with(const std::string& from, const std::string& to) {

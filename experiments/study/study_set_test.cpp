@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "results/test_refusal.h"
-#include "results/test_said.h"
 
 #include "experiments/study/study.h"
 #include "experiments/study/study_fixture.h"
@@ -132,12 +131,35 @@ TEST(StudySet, IdsAreThoseOfTheEditedFile) {
 }
 
 TEST(StudySet, ErrorsNameTheSet) {
-  crosstalk::testing::check_said(CROSSTALK_SOURCE_DIR "/experiments/study/study_set_errors.txt",
-                                 [](const std::string& text) {
-                                   const std::string one = text.substr(0, text.find('\n')), said = error(one),
-                                                     head = "--set " + one + ": ";
-                                   return said.starts_with(head) ? said.substr(head.size()) : said;
-                                 });
+  const auto expect = [](const std::string& one, const std::string& message) {
+    EXPECT_EQ(error(one), "--set " + one + ": " + message);
+  };
+  expect("train.bach=3", "unknown key train.bach; did you mean train.batch?");
+  expect("batch=3", "unknown key batch; did you mean train.batch?");
+  expect("train.batch", "wants KEY=VALUE, such as train.batch=64 or seeds=1,2,3");
+  expect("train.batch=", "train.batch has no value");
+  expect("train.batch=1,,2", "a value between two commas is missing");
+  expect("train.batch=many", "train.batch wants an integer, got \"many\"");
+  expect("train.batch=8,0", "train.batch = 0 is out of range; it must be between 1 and 1048576");
+  expect("train.batch=[1,2]", "[1,2] is no value; write a number, true, false, a word or a \"string\"");
+  expect("train.learning_rate=nan", "nan and inf are no values that a study can use");
+  expect("memory=lineer", "unknown memory lineer; did you mean linear?");
+  expect("label=delta", "memories are chosen by their label: --set memory=LABEL[,LABEL]");
+  expect("memory.name=delta", "memories are chosen by their label: --set memory=LABEL[,LABEL]");
+  expect("seed=1", "unknown key seed; did you mean seeds? (data_seed and init_seed may be set alone)");
+  expect("seeds=one", "seeds wants integers from 0, got \"one\"");
+  expect("seeds=-1", "seeds wants integers from 0, got -1");
+  expect("seeds=range(5,1)",
+         "range is empty: no steps of 1 lead from 5 to 1; write it as range(1,5) or range(20,600,20)");
+  expect(
+      "task.associations=range(8,64)",
+      "range has no step, so that it is every number from 8 to 64; give one, such as range(8,64,8), or 1 for every number");
+  expect("seeds=1,range(2,3)", "range(2,3) stands alone; write either a range or a list");
+  expect("task.name=recal", "unknown task \"recal\"; did you mean recall?");
+  expect("task.update_fraction=0.5",
+         "task.update_fraction means nothing to task recall; it belongs to reassign");
+  expect("task.keys=10", "task.keys must be at least task.associations");
+  expect("memory.d_dot=100", "memory.d_dot = 100 has no solution, got 16");
 }
 
 }  // namespace

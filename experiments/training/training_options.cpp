@@ -19,69 +19,129 @@
 #include "kernels/base/text/no_effect.h"
 #include "models/mixers/probe_model.h"
 #include "models/model.h"
-#include "results/csv.h"
 #include "tasks/given_files.h"
 #include "tasks/lanes.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
 
-extern const char* const kOptionsText;  ///< options.txt, which the build makes a source of
-
-namespace {
-
-/// A line of options.txt: NAME = DEFAULT [least, most]: HELP {choice|choice}. A range with ( leaves its least number out.
-OptionSpec option_of(const std::string& line) {
-  const std::size_t equals = line.find(" = "), colon = line.find(": ");
-  std::string value = line.substr(equals + 3, colon - equals - 3), help = line.substr(colon + 2);
-  OptionSpec spec{line.substr(0, equals), {}, {}};
-  if (const std::size_t range = value.find_first_of("(["); range != value.npos) {
-    spec.min_exclusive = value[range] == '(';
-    const std::size_t comma = value.find(',', range);
-    spec.min = number_in(value.substr(range + 1, comma - range - 1)).value();
-    spec.max = number_in(value.substr(comma + 2, value.size() - comma - 3)).value();
-    value.resize(range - 1);
-  }
-  if (value.starts_with('"'))
-    spec.default_value = value.substr(1, value.size() - 2);
-  else if (value == "true" || value == "false")
-    spec.default_value = value == "true";
-  else if (value.find_first_of(".e") != value.npos)
-    spec.default_value = number_in(value).value();
-  else
-    spec.default_value = number_in<std::int64_t>(value).value();
-  if (help.ends_with('}')) {
-    const std::size_t brace = help.rfind(" {");
-    std::istringstream choices(help.substr(brace + 2, help.size() - brace - 3));
-    for (std::string choice; std::getline(choices, choice, '|');) spec.choices.push_back(choice);
-    help.resize(brace);
-  }
-  spec.help = help;
-  return spec;
-}
-
-/// Those below "% `section`".
-std::vector<OptionSpec> options_of(const std::string& section) {
-  std::vector<OptionSpec> options;
-  std::istringstream lines(kOptionsText);
-  bool here = false;
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("% "))
-      here = line.substr(2) == section;
-    else if (here && !line.empty())
-      options.push_back(option_of(line));
-  return options;
-}
-
-}  // namespace
-
 const std::vector<OptionSpec>& train_options() {
-  static const std::vector<OptionSpec> options = options_of("train");
+  static const std::vector<OptionSpec> options = {
+      {"learning_rate", 1e-3, "Adam's step size", 0, 10, {}, true},
+      {"optimizer",
+       std::string("adam"),
+       "adam; adamw: Adam, and every weight decays by learning_rate * weight_decay of itself a step; muon: Muon (Jordan et al. 2024) for the weights "
+       "of linear maps, AdamW for all else (embedding, head, filters, gains, biases, numbers of a head)",
+       0,
+       0,
+       {"adam", "adamw", "muon"}},
+      {"muon_rate", 0.02,
+       "Muon's learning rate, which goes by train.schedule too; train.learning_rate is AdamW's", 0, 10},
+      {"muon_momentum", 0.95, "Muon's momentum (Nesterov's)", 0, 0.999999},
+      {"muon_low_momentum", 0.85,
+       "what Muon's momentum comes down to at the peak of one_cycle, as in PyTorch", 0, 0.999999},
+      {"weight_decay", 0.0, "AdamW's and Muon's, of every parameter but train.no_decay", 0, 1e3},
+      {"no_decay", std::string("none"),
+       "parameters without weight decay: none; or words with commas: marked (as the source of a published layer marks its own: "
+       "A_log, decay.bias, ...; 'crosstalk describe MEMORY' lists them), norms, biases, ends of names"},
+      {"beta1", 0.9, "Adam's decay of the mean of gradients", 0, 0.999999},
+      {"beta2", 0.999, "Adam's decay of the mean of their squares", 0, 0.999999},
+      {"schedule",
+       std::string("constant"),
+       "of the learning rate: constant; cosine: down to 0 over max_steps, step by step; cosine_epoch: the same curve, but a new rate in each epoch "
+       "only; linear: a line down to 0; wsd: constant, and a line down to 0 over the last train.decay_share; one_cycle: PyTorch's OneCycleLR, half a "
+       "cosine up from 1/25 over the steps of the warm-up, another one down to 4e-6 of the rate (Adam's beta1 stays as it is)",
+       0,
+       0,
+       {"constant", "cosine", "cosine_epoch", "linear", "wsd", "one_cycle"}},
+      {"decay_share",
+       0.1,
+       "of wsd: the share of train.max_steps over which the rate declines, at the end",
+       0,
+       1,
+       {},
+       true},
+      {"warmup_steps", std::int64_t{0}, "first steps, over which the learning rate rises in a line", 0, 1e9},
+      {"warmup_share", 0.0,
+       "the same as a share of train.max_steps, which it is resolved to (one_cycle: of its rise, 0.3 in PyTorch)",
+       0, 1},
+      {"least_rate", 0.0,
+       "what cosine, cosine_epoch, linear and wsd come down to, as a share of train.learning_rate", 0, 1},
+      {"clip_norm", 0.0, "gradients of a larger norm (over all parameters) are scaled down to it (0: never)",
+       0, 1e9},
+      {"batch", std::int64_t{32}, "sequences a training step", 1, 1 << 16},
+      {"max_steps", std::int64_t{100000}, "steps at most", 0, 1e9},
+      {"epochs", std::int64_t{0},
+       "times that training goes through all training sequences, which decides max_steps (0: max_steps does); for tasks that have an end of them",
+       0, 1e9},
+      {"share",
+       1.0,
+       "of train.epochs, or else of train.max_steps and train.warmup_steps, which it is resolved to: 0.125 trains an eighth, to try "
+       "rates ('crosstalk run --rates-short')",
+       0,
+       1,
+       {},
+       true},
+      {"stop_loss", 1e-3, "stop when the evaluation loss is at most this (0: never)", 0, 1e9},
+      {"stop_accuracy", 0.0, "stop when the evaluation accuracy is at least this (0: never)", 0, 1},
+      {"patience", std::int64_t{10},
+       "stop after more than this many evaluations in a row without a new best loss", 0, 1e9},
+      {"race", false,
+       "runs of one seed that differ in their rates and decay alone train side by side, and all end at the first evaluation at which one meets "
+       "stop_loss or stop_accuracy: the others are outrun ('crosstalk describe race')"},
+      {"promote_accuracy", 0.99,
+       "a run leaves a stage of the task's curriculum when its evaluation accuracy there is at least this", 0,
+       1},
+      {"promote",
+       std::string("accuracy"),
+       "what ends a stage of the task's curriculum: accuracy: train.promote_accuracy, so that a run may never see the last stage; schedule: each "
+       "stage has an equal share of train.max_steps, ended by the first evaluation after it, and train.patience counts in the last one only",
+       0,
+       0,
+       {"accuracy", "schedule"}},
+      {"precision",
+       std::string("fp32"),
+       "arithmetic of parameters and activations; tf32, bf16: fp32, but factors in the products of linear maps rounded to 11 or 8 bits",
+       0,
+       0,
+       {"fp32", "fp64", "tf32", "bf16"}},
+      {"keep_weights", std::string("false"),
+       "true: keep the final weights of every run that is done, as STORE/weights/RUN.npz: numpy.load gives the "
+       "parameters that 'crosstalk describe MEMORY' lists; \"every N\": also those at the first evaluation after every N steps, as "
+       "RUN@STEP.npz (of PyTorch models the final ones alone). No part of a run's identity; where it is switched "
+       "on later, 'run' trains those runs again whose weights are not kept, to the same records"},
+      {"init_from", std::string(),
+       "start from kept weights: STORE:RUN (the beginning of an id is enough), STORE that keeps those of one "
+       "run, or a .npz file; names and shapes must be the model's"},
+      {"init_digest", std::string(),
+       "hash of the weights that init_from names, derived from them: it, not the path, is part of a run's identity"},
+  };
   return options;
 }
 
 const std::vector<OptionSpec>& eval_options() {
-  static const std::vector<OptionSpec> options = options_of("eval");
+  static const std::vector<OptionSpec> options = {
+      {"every", std::int64_t{100}, "steps between evaluations (0: an epoch)", 0, 1e9},
+      {"protocol",
+       std::string("uniform"),
+       "uniform: a fixed set of sequences, all queries of each, mean over queries; schlag2021: as the released code, 20 fresh sequences, at most 200 "
+       "queries each, mean of the means of chunks of train.batch queries",
+       0,
+       0,
+       {"uniform", "schlag2021"}},
+      {"sequences", std::int64_t{64},
+       "evaluation sequences (schlag2021: always 20; a mixture: of each segment that does not say how many)",
+       1, 1 << 20},
+      {"length_factors", std::string(),
+       "lengths, as multiples of the training length, at which the trained memory is read once at the end, such as \"1 2 4 8\""},
+      {"prefixes", std::string(),
+       "numbers of answers, such as \"180 245\", for tasks of single tokens: besides, the share of the longest "
+       "sequences whose first so many answers are all right, as points of exact_by_length"},
+      {"piece", std::int64_t{0},
+       "tokens of the pieces in which a language model reads longer test sequences, its states carried from "
+       "one to the next, so that memory does not grow with them (0: whole; with task.eval_lanes, and there of validation, too: task.length)",
+       0, 1 << 20},
+  };
   return options;
 }
 

@@ -30,7 +30,8 @@ struct Delay {
   CROSSTALK_SWEEP(x.value.size(), take)
   CROSSTALK_ELEMENT(give_back)
   CROSSTALK_ELEMENT(give_start)
-  void sweep_backward(const auto& sweep) const {
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
     if (x.wanted()) sweep(x.value.size(), give_back_of{});
     if (start.wanted()) sweep(start.value.size(), give_start_of{});
   }
@@ -72,7 +73,8 @@ struct Recent {
   CROSSTALK_SWEEP(y.value.size(), take)
   CROSSTALK_ELEMENT(give_back)
   CROSSTALK_ELEMENT(give_start)
-  void sweep_backward(const auto& sweep) const {
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
     if (x.wanted()) sweep(x.value.size(), give_back_of{});
     if (start.wanted()) sweep(start.value.size(), give_start_of{});
   }

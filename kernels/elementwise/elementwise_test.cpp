@@ -47,7 +47,8 @@ int at(const std::vector<int>& dims, const int (&i)[4]) {
 }
 
 // Calls f with every index of `dims`.
-void each_index(const std::vector<int>& dims, const auto& f) {
+template <class F>
+void each_index(const std::vector<int>& dims, const F& f) {
   int i[4];
   for (i[0] = 0; i[0] < dims[0]; ++i[0])
     for (i[1] = 0; i[1] < dims[1]; ++i[1])

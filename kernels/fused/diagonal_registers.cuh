@@ -26,7 +26,7 @@ constexpr int kFadingWarps = 8;
 /// Kept states of a sequence. The last token is never the last of a segment: reads are taken back at the token behind.
 constexpr int fading_segments(int T) { return T / kFadingSegment + 1; }
 
-CT_DEVICE float fading_exp2(float x) {
+__device__ __forceinline__ float fading_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
@@ -65,14 +65,16 @@ struct FadingState {
 
   /// Fours of a warp's lanes lie side by side.
   __device__ void load(const float* from) {
-    CT_FOR(i, Tile::kParts * Tile::kRows) {
+#pragma unroll
+    for (int i = 0; i < Tile::kParts * Tile::kRows; ++i) {
       const auto four = reinterpret_cast<const float4*>(from)[i * static_cast<int>(blockDim.x) + threadIdx.x];
       float* to = v[i / Tile::kRows][i % Tile::kRows];
       to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
     }
   }
   __device__ void store(float* to) const {
-    CT_FOR(i, Tile::kParts * Tile::kRows) {
+#pragma unroll
+    for (int i = 0; i < Tile::kParts * Tile::kRows; ++i) {
       const float* from = v[i / Tile::kRows][i % Tile::kRows];
       reinterpret_cast<float4*>(to)[i * static_cast<int>(blockDim.x) + threadIdx.x] =
           make_float4(from[0], from[1], from[2], from[3]);
@@ -82,11 +84,12 @@ struct FadingState {
 
 /// Row i of a lane's state, in registers or where store() has put it.
 template <class Tile>
-CT_DEVICE void fading_row(const FadingState<Tile>& S, int part, int i, float (&x)[4]) {
-  CT_FOR(j, 4) x[j] = S.v[part][i][j];
+__device__ __forceinline__ void fading_row(const FadingState<Tile>& S, int part, int i, float (&x)[4]) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) x[j] = S.v[part][i][j];
 }
 template <class Tile>
-CT_DEVICE void fading_row(const float* S, int part, int i, float (&x)[4]) {
+__device__ __forceinline__ void fading_row(const float* S, int part, int i, float (&x)[4]) {
   const auto four = reinterpret_cast<const float4*>(
       S)[(part * Tile::kRows + i) * static_cast<int>(blockDim.x) + threadIdx.x];
   x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
@@ -117,16 +120,18 @@ struct FadingWalk {
         asking(asking_) {
     tile = static_cast<int>(blockIdx.x) % tiles, item = static_cast<int>(blockIdx.x) / tiles;
     b = static_cast<int>(item) / H, h = static_cast<int>(item) % H, first = tile * kBlockRows;
-    warp = CT_WARP, lane = CT_LANE;
+    warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     row = warp * Tile::kWarpRows + lane / LC * kRows, column = lane % LC * 4;
   }
 
   /// Row 0 of [B,count,H,width].
   __device__ std::int64_t rows_at(int width, int count) const {
-    return (std::int64_t{b} * count * H + h) * width;
+    return (static_cast<std::int64_t>(b) * count * H + h) * width;
   }
   /// Positions of the sequence's queries; without them query t stands behind token t.
-  __device__ const std::int32_t* positions() const { return op.position.value.at(r) + std::int64_t{b} * Q; }
+  __device__ const std::int32_t* positions() const {
+    return op.position.value.at(r) + static_cast<std::int64_t>(b) * Q;
+  }
   /// The query behind token t, or -1.
   __device__ int query_of(int t) const { return t < 0 || t >= T ? -1 : op.position ? asking[t] : t; }
   /// Takes one of the queries behind each token: fills `asking`, and says whether there are others for later rounds.
@@ -134,10 +139,10 @@ struct FadingWalk {
     if (!op.position) return false;
     const std::int32_t* position = positions();
     __syncthreads();
-    for (int t = CT_THREAD; t < T; t += static_cast<int>(blockDim.x)) asking[t] = -1;
+    for (int t = static_cast<int>(threadIdx.x); t < T; t += static_cast<int>(blockDim.x)) asking[t] = -1;
     __syncthreads();
     int later = 0;
-    for (int i = CT_THREAD; i < Q; i += static_cast<int>(blockDim.x)) {
+    for (int i = static_cast<int>(threadIdx.x); i < Q; i += static_cast<int>(blockDim.x)) {
       const int seen = clamped(position[i], T);
       int earlier = 0;
       for (int j = 0; j < i; ++j) earlier += clamped(position[j], T) == seen;
@@ -150,8 +155,8 @@ struct FadingWalk {
   __device__ void clear_blind(float* x, int width, int begin, int count) const {
     for (int i = 0; op.position && i < Q; ++i) {
       if (positions()[i] > 0) continue;
-      float* to = x + rows_at(width, Q) + std::int64_t{i} * H * width + begin;
-      for (int c = CT_THREAD; c < count; c += static_cast<int>(blockDim.x)) to[c] = 0;
+      float* to = x + rows_at(width, Q) + static_cast<std::int64_t>(i) * H * width + begin;
+      for (int c = static_cast<int>(threadIdx.x); c < count; c += static_cast<int>(blockDim.x)) to[c] = 0;
     }
   }
   __device__ bool has(int i, int j) const { return first + row + i < V && column + j < K; }
@@ -159,20 +164,30 @@ struct FadingWalk {
   /// The lane's entries of [B,(1,)H,V*K], 0 beyond it and where there is no memory, or not `any`.
   __device__ void entries(const Tensor<float>& x, float (&to)[kRows][4], bool any = true) const {
     const float* from = any && x.data ? x.at(r) + item * V * K : nullptr;
-    CT_FOR2(i, kRows, j, 4) to[i][j] = from && has(i, j) ? from[entry(i, j)] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) to[i][j] = from && has(i, j) ? from[entry(i, j)] : 0.0f;
+    }
   }
   /// One step for all tokens, of the lane's rows.
   __device__ void steps(float (&to)[kRows]) const {
     const float* from = op.step.value.at(r) + item * V + first + row;
-    CT_FOR(i, kRows) to[i] = first + row + i < V ? from[i] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) to[i] = first + row + i < V ? from[i] : 0.0f;
   }
   /// Stores or adds factor * x.
   __device__ void put_entries(Write mode, const Tensor<float>& x, const float (&from)[kRows][4],
                               float factor = 1) const {
     if (mode == Write::none || !x.data) return;
     float* to = x.at(r) + item * V * K;
-    CT_FOR2(i, kRows, j, 4)
-      if (has(i, j)) put(mode, to + entry(i, j), factor * from[i][j]);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (has(i, j)) put(mode, to + entry(i, j), factor * from[i][j]);
+      }
+    }
   }
   /// The kept state before segment s.
   __device__ float* kept(int s) const {
@@ -193,7 +208,7 @@ struct FadingWalk {
   }
   /// Starts of tensors, [6]: of the block's sequence, head and rows.
   __device__ void begin_sources(const float** sources) const {
-    const int i = CT_THREAD;
+    const int i = static_cast<int>(threadIdx.x);
     if (i < 6) {
       const Tensor<float>& x = i == 0         ? op.k.value
                                : i == 1       ? op.q.value
@@ -211,7 +226,7 @@ struct FadingWalk {
   /// `walks`: without them.
   __device__ void begin_stage(const float* const* sources, float* stage, int token, int queries,
                               bool walks) const {
-    for (int i = CT_THREAD; i < kFours; i += static_cast<int>(blockDim.x)) {
+    for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
       const Four at = four(i);
       const bool of_query = at.which == 1 || at.which == 4;
       if ((of_query && walks) || (Tile::kComplex && at.which == 5)) continue;
@@ -219,7 +234,7 @@ struct FadingWalk {
       const float* from = sources[at.which];
       const int valid =
           !from || t < 0 || (!of_query && t >= T) ? 0 : (at.which < 3 ? K : V - first) - at.first;
-      from = valid > 0 ? from + std::int64_t{t} * (H * width) + at.first : op.k.value.data;
+      from = valid > 0 ? from + static_cast<std::int64_t>(t) * (H * width) + at.first : op.k.value.data;
       float* to = stage + 4 * i;
       const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
       if ((valid >= 4 || valid <= 0) && is_aligned16(from)) {
@@ -227,7 +242,8 @@ struct FadingWalk {
                      "r"(valid > 0 ? 16 : 0)
                      : "memory");
       } else {
-        CT_FOR(j, 4) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
           asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared + 4 * j),
                        "l"(j < valid ? from + j : from), "r"(j < valid ? 4 : 0)
                        : "memory");
@@ -239,10 +255,11 @@ struct FadingWalk {
   __device__ static void end_stage(float* stage) {
     asm volatile("cp.async.wait_all;" ::: "memory");
     if constexpr (Tile::kGates) {  // each thread what it has copied
-      for (int i = CT_THREAD; i < kFours; i += static_cast<int>(blockDim.x)) {
+      for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
         const int which = four(i).which;
         if (which != 2 && which != 5) continue;
-        CT_FOR(j, 4) stage[4 * i + j] = expf(stage[4 * i + j]);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) stage[4 * i + j] = expf(stage[4 * i + j]);
       }
     }
     __syncthreads();
@@ -265,7 +282,8 @@ struct FadingWalk {
     constexpr int kEach = N >= LC ? N / LC : 1, kSame = N >= LC ? 1 : LC / N;
     const int across = lane % LC;
     if (across % kSame != 0) return;
-    CT_FOR(i, kEach) f(across * N / LC + i, x[i]);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) f(across * N / LC + i, x[i]);
   }
 };
 
@@ -287,17 +305,25 @@ struct FadingLaw {
   __device__ explicit FadingLaw(const Walk& at) {
     if constexpr (Tile::kRates) {
       at.entries(at.op.log_rate.value, rate);
-      CT_UNROLL(auto& of_row : rate)
-        CT_UNROLL(float& x : of_row) x = -1.4426950408889634f * mapped(MapKind::exp, x);
+#pragma unroll
+      for (auto& of_row : rate) {
+#pragma unroll
+        for (float& x : of_row) x = -1.4426950408889634f * mapped(MapKind::exp, x);
+      }
     }
     if constexpr (Tile::kComplex) {
       at.entries(at.op.log_rate.value, cos), at.entries(at.op.angle.value, sin);
       at.entries(at.op.read.value, read_re), at.entries(at.op.read_imag.value, read_im);
       at.steps(steady);
-      CT_FOR2(i, kRows, j, 4) {
-        const float size = expf(-steady[i] * mapped(MapKind::exp, cos[i][j])), angle = steady[i] * sin[i][j];
-        cos[i][j] = size * cosf(angle), sin[i][j] = size * sinf(angle);
-        read_re[i][j] *= 2, read_im[i][j] *= -2;
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float size = expf(-steady[i] * mapped(MapKind::exp, cos[i][j])),
+                      angle = steady[i] * sin[i][j];
+          cos[i][j] = size * cosf(angle), sin[i][j] = size * sinf(angle);
+          read_re[i][j] *= 2, read_im[i][j] *= -2;
+        }
       }
     }
   }
@@ -308,9 +334,11 @@ struct FadingLaw {
   /// S after a token.
   __device__ void step(State& S, const float (&k)[4], const float (&column_gate)[4], const float (&v)[kRows],
                        const float (&step)[kRows]) const {
-    CT_FOR(i, kRows) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
       const float written = write(i, v, step);
-      CT_FOR(j, 4) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
         float& re = S.v[0][i][j];
         if constexpr (Tile::kComplex) {
           float& im = S.v[1][i][j];

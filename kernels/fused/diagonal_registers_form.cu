@@ -46,10 +46,12 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
       at.begin_stage(sources, stages + (turn ^ 1) * Tile::kStage, token + kFadingTokens,
                      token + kFadingTokens, false);
       if (op.states && token % kFadingSegment == 0) S.store(at.kept(token / kFadingSegment));
-      CT_ROLLED(int begin = 0; begin < kFadingTokens; begin += kTogether) {
+#pragma unroll 1
+      for (int begin = 0; begin < kFadingTokens; begin += kTogether) {
         if (Tile::kComplex && token + begin >= at.T) break;
         float o[kTogether * kRows];
-        CT_FOR(j, kTogether) {
+#pragma unroll
+        for (int j = 0; j < kTogether; ++j) {
           const int t = begin + j;
           float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
           at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
@@ -57,16 +59,20 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
           at.rows(stage, 0, t, v);
           if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
           law.step(S, k, column_gate, v, step);
-          CT_FOR(i, kRows) {
+#pragma unroll
+          for (int i = 0; i < kRows; ++i) {
             float sum = 0;
-            CT_FOR(c, 4) sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
+#pragma unroll
+            for (int c = 0; c < 4; ++c)
+              sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
             o[j * kRows + i] = sum;
           }
         }
         at.sum_across(o, [&](int n, float sum) {
           const int query = at.query_of(token + begin + n / kRows), row = at.first + at.row + n % kRows;
           if (query >= 0 && row < at.V)
-            op.o.value.at(at.r)[at.rows_at(at.V, at.Q) + std::int64_t{query} * at.H * at.V + row] = sum;
+            op.o.value.at(
+                at.r)[at.rows_at(at.V, at.Q) + static_cast<std::int64_t>(query) * at.H * at.V + row] = sum;
         });
       }
     }
@@ -109,7 +115,8 @@ struct FadingBack {
     float* to = sums + ((t * static_cast<int>(blockDim.x / 32) + at.warp) * Tile::kSums + which) * kColumns +
                 at.column + down * 4 / kDown;
     if (down % kSame != 0) return;
-    CT_FOR(i, kEach) to[i] = x[i];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) to[i] = x[i];
   }
   /// Takes token t of a stage back where it is `kInside` the sequence, S being the state before it, and then the read of that
   /// state.
@@ -122,12 +129,14 @@ struct FadingBack {
     if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
     float d_k[4] = {}, d_q[4] = {}, d_gate[4] = {};
     float of_rows[Tile::kComplex ? kRows : 2 * kRows];  // of v, and of steps or row gates
-    CT_FOR(i, kRows) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
       const float write = law.write(i, v, step);
       float written = 0, faded = 0, s[4], s_im[4] = {};
       fading_row<Tile>(S, 0, i, s);
       if constexpr (Tile::kComplex) fading_row<Tile>(S, 1, i, s_im);
-      CT_FOR(j, 4) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
         float& g = d.G.v[0][i][j];
         const float read = d_o[i] * q[j];
         d_q[j] = fmaf(d_o[i], law.seen(i, j, s[j], s_im[j]), d_q[j]);
@@ -179,24 +188,29 @@ struct FadingBack {
       const In<float>& of = n < kRows ? op.v : Tile::kGates ? op.row_log_decay : op.step;
       if (of.wanted())
         put(mode_of(of),
-            of.gradient.at(at.r) + at.rows_at(at.V, at.T) + std::int64_t{first_token + t} * at.H * at.V + row,
+            of.gradient.at(at.r) + at.rows_at(at.V, at.T) +
+                static_cast<std::int64_t>(first_token + t) * at.H * at.V + row,
             sum);
     });
     sum_down(t, 0, d_k);
     if constexpr (Tile::kGates) sum_down(t, 2, d_gate);
   }
   /// Gradients of what stands for a whole sequence.
-  CT_DEVICE void put_whole() {
+  __device__ __forceinline__ void put_whole() {
     const Op& op = at.op;
     at.put_entries(op.start.write, op.start.gradient, d.G.v[0]);
     if constexpr (Tile::kComplex) at.put_entries(op.start_imag.write, op.start_imag.gradient, d.G.v[1]);
     if constexpr (Tile::kComplex) {
       float rate[kRows][4], angle[kRows][4];
       at.entries(op.log_rate.value, rate), at.entries(op.angle.value, angle);
-      CT_FOR2(i, kRows, j, 4) {
-        rate[i][j] = -mapped(MapKind::exp, rate[i][j]);
-        d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
-        d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          rate[i][j] = -mapped(MapKind::exp, rate[i][j]);
+          d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
+          d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
+        }
       }
       at.sum_across(d.written, [&](int n, float sum) {
         const int row = at.first + at.row + n;
@@ -207,8 +221,13 @@ struct FadingBack {
       at.put_entries(op.read.write, op.read.gradient, d.read_re, 2);
       at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
     }
-    if constexpr (Tile::kRates)
-      CT_FOR2(i, kRows, j, 4) d.size[i][j] *= law.rate[i][j] * law.kSlope;
+    if constexpr (Tile::kRates) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * law.kSlope;
+      }
+    }
     if constexpr (Tile::kRates || Tile::kComplex)
       at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
   }
@@ -216,7 +235,8 @@ struct FadingBack {
   __device__ void join(int first_token) const {
     const Op& op = at.op;
     const int warps = static_cast<int>(blockDim.x) / 32;
-    for (int i = CT_THREAD; i < kFadingTokens * Tile::kSums * LC; i += static_cast<int>(blockDim.x)) {
+    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Tile::kSums * LC;
+         i += static_cast<int>(blockDim.x)) {
       const int c = i % LC * 4, which = i / LC % Tile::kSums, t = i / LC / Tile::kSums;
       const int token = first_token + t - (which == 1 ? 1 : 0);
       const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
@@ -234,14 +254,17 @@ struct FadingBack {
               ? op.work.value.at(at.r) +
                     (((at.item * at.tiles + at.tile) * Tile::kSums + which) * max(at.T, at.Q) + row) * at.K +
                     c
-              : of.gradient.at(at.r) + at.rows_at(at.K, rows) + std::int64_t{row} * at.H * at.K + c;
+              : of.gradient.at(at.r) + at.rows_at(at.K, rows) + static_cast<std::int64_t>(row) * at.H * at.K +
+                    c;
       const Write once = parts ? Write::overwrite : of.write;
       const Write mode = which == 1 || round == 0 ? once : Write::add;
       if (mode == Write::overwrite && c + 4 <= at.K && is_aligned16(to)) {
         *reinterpret_cast<float4*>(to) = make_float4(sum[0], sum[1], sum[2], sum[3]);
       } else {
-        CT_FOR(j, 4)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
           if (c + j < at.K) put(mode, to + j, sum[j]);
+        }
       }
     }
   }
@@ -314,7 +337,8 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
         if (end >= 0 && end <= last) back.template token<false>(stage, token, end, before(end));
         last = min(last, end - 1);
       }
-      CT_ROLLED(int t = last; t >= 0; --t) {
+#pragma unroll 1
+      for (int t = last; t >= 0; --t) {
         if constexpr (Tile::kComplex) {
           back.template token<true>(stage, token, t, before(t));
         } else {
@@ -334,11 +358,11 @@ __global__ void fading_join_kernel(const __grid_constant__ Op op, int tiles, int
   const int which = static_cast<int>(blockIdx.y), r = static_cast<int>(blockIdx.z), K = op.K(), H = op.H();
   const int count = which == 1 ? op.Q() : op.T();
   const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= std::int64_t{op.B()} * count * H * K || !of.wanted()) return;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= static_cast<std::int64_t>(op.B()) * count * H * K || !of.wanted()) return;
   const int c = static_cast<int>(i % K), h = static_cast<int>(i / K % H);
   const std::int64_t row = i / K / H, item = row / count * H + h;
-  const std::int64_t apart = std::int64_t{max(op.T(), op.Q())} * K;
+  const std::int64_t apart = static_cast<std::int64_t>(max(op.T(), op.Q())) * K;
   const float* part = op.work.value.at(r) + (item * tiles * sums + which) * apart + row % count * K + c;
   const bool blind = which == 1 && op.position && op.position.value.at(r)[row] <= 0;
   float sum = 0;
@@ -347,14 +371,18 @@ __global__ void fading_join_kernel(const __grid_constant__ Op op, int tiles, int
 }
 
 /// f(law, lanes across) as constants.
-void with_fading(const Op& op, auto&& f) {
-  const Fading of = op.gated()       ? Fading::gates
-                    : op.complex()   ? Fading::complex
-                    : op.of_keys     ? Fading::keys
-                    : op.either_sign ? Fading::signs
-                                     : Fading::rates;
-  with_value<Fading::gates, Fading::complex, Fading::keys, Fading::signs, Fading::rates>(
-      of, [&](auto law) { with_least<8, 16, 32>((op.K() + 3) / 4, [&](auto across) { f(law, across); }); });
+template <class F>
+void with_fading(const Op& op, F&& f) {
+  const auto by_keys = [&](auto law) {
+    if (op.K() <= 32) return f(law, std::integral_constant<int, 8>{});
+    if (op.K() <= 64) return f(law, std::integral_constant<int, 16>{});
+    f(law, std::integral_constant<int, 32>{});
+  };
+  if (op.gated()) return by_keys(std::integral_constant<Fading, Fading::gates>{});
+  if (op.complex()) return by_keys(std::integral_constant<Fading, Fading::complex>{});
+  if (op.of_keys) return by_keys(std::integral_constant<Fading, Fading::keys>{});
+  if (op.either_sign) return by_keys(std::integral_constant<Fading, Fading::signs>{});
+  by_keys(std::integral_constant<Fading, Fading::rates>{});
 }
 
 /// Bytes of a block's table of queries.

@@ -24,7 +24,8 @@ void plan(NetworkOp& op) {
 }
 
 /// f(C, norm, listed), each a std::integral_constant.
-void with_shape(const NetworkOp& op, auto&& f) {
+template <class F>
+void with_shape(const NetworkOp& op, F&& f) {
   constexpr std::true_type yes;
   constexpr std::false_type no;
   with_row_cells(op.K(), [&](auto C) {

@@ -59,7 +59,8 @@ struct AloneProducts : Alone {
         [&](int c, Real sum) { to.to[c] = to.before(c) + to.sign * sum; });
   }
   /// Adds what term(i, totals) adds, over i < n.
-  void add_up(int n, auto& totals, auto&& term) const {
+  template <class Totals, class Term>
+  void add_up(int n, Totals& totals, Term&& term) const {
     for (int i = 0; i < n; ++i) term(i, totals);
   }
   template <class Real>
@@ -154,17 +155,20 @@ struct NetworkBatches {
   CT_HD int last(int c) const { return count(c) - 1; }
 
   /// to = [to +] W x of a layer, with its bias where `biased`, and [to +] W^T x.
-  CT_HD void times(const auto& team, const Layer& of, const Real* x, const Real* theta, Real* to,
+  template <class Team>
+  CT_HD void times(const Team& team, const Layer& of, const Real* x, const Real* theta, Real* to,
                    bool biased = true, bool adds = false) const {
     team.product(of.transposed, rows, of.out, of.in, x, theta + of.w, to, adds,
                  biased && of.b >= 0 ? theta + of.b : nullptr);
   }
-  CT_HD void times_back(const auto& team, const Layer& of, const Real* x, const Real* theta, Real* to,
+  template <class Team>
+  CT_HD void times_back(const Team& team, const Layer& of, const Real* x, const Real* theta, Real* to,
                         bool adds = false) const {
     team.product(!of.transposed, rows, of.in, of.out, x, theta + of.w, to, adds);
   }
   /// A state grows by sum weight x (in) y (out)^T of all rows, in weights and, `biased`, in biases.
-  CT_HD void grow(const auto& team, const Layer& of, bool biased, const Real* weight, const Real* x,
+  template <class Team>
+  CT_HD void grow(const Team& team, const Layer& of, bool biased, const Real* weight, const Real* x,
                   const Real* y, const Grown<Real>& state) const {
     const bool turned = of.transposed;
     team.outer(rows, turned ? of.in : of.out, turned ? of.out : of.in, weight, turned ? x : y, turned ? y : x,
@@ -178,11 +182,13 @@ struct NetworkBatches {
     });
   }
   /// G += sum x y^T of all rows.
-  CT_HD void add_to(const auto& team, const Layer& of, const Real* x, const Real* y, Real* G,
+  template <class Team>
+  CT_HD void add_to(const Team& team, const Layer& of, const Real* x, const Real* y, Real* G,
                     bool biased = true) const {
     grow(team, of, biased, nullptr, x, y, {G, 1, G});
   }
-  CT_HD void each_layer(auto&& f) const {
+  template <class F>
+  CT_HD void each_layer(F&& f) const {
     for (const Layer* of : {&first, &second}) f(*of);
   }
 

@@ -12,7 +12,8 @@ namespace crosstalk {
 namespace {
 
 /// The sum of squares of n numbers, in kSums chains, which a processor adds side by side.
-double sum_of_squares(const auto* x, std::int64_t n) {
+template <class Real>
+double sum_of_squares(const Real* x, std::int64_t n) {
   constexpr int kSums = 16;
   double sums[kSums] = {};
   std::int64_t i = 0;

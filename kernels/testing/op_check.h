@@ -95,12 +95,14 @@ class OpCase {
   }
 
   /// Each a generic callable (const Exec&, TensorSet<Real>&).
-  OpCase& forward(auto f) {
+  template <class F>
+  OpCase& forward(F f) {
     forward64_ = f;
     forward32_ = f;
     return *this;
   }
-  OpCase& backward(auto f) {
+  template <class F>
+  OpCase& backward(F f) {
     backward64_ = f;
     backward32_ = f;
     return *this;

@@ -12,13 +12,12 @@ struct Refused {
   std::string key = "accepted", why = "accepted";
   bool says(const std::string& part) const { return why.find(part) != std::string::npos; }
 };
-template <class Error = OptionError>
-Refused refused(const auto& call) {
+template <class Call>
+Refused refused(const Call& call) {
   try {
     call();
-  } catch (const Error& error) {
-    if constexpr (requires { error.key; }) return {error.key, error.what()};
-    return {"", error.what()};
+  } catch (const OptionError& error) {
+    return {error.key, error.what()};
   }
   return {};
 }

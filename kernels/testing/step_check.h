@@ -46,7 +46,8 @@ inline void check_replicas(const RunStep& run) {
 }
 
 /// limit(name, id, the CPU's numbers): how far those of a GPU may be. A replica has the same bits alone and among 64.
-void check_cuda(const RunStep& run, const auto& limit) {
+template <class Limit>
+void check_cuda(const RunStep& run, const Limit& limit) {
   std::vector<int> ids = {0, 1, 2, 3, 4}, many;
   if (few_replicas()) ids = {0, 1};
   const Exec gpu = {.device = Device::cuda};

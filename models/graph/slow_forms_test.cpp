@@ -3,6 +3,7 @@
 #include "models/graph/slow_forms.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <tuple>
 
@@ -17,6 +18,7 @@
 #include "kernels/testing/cuda_test.h"
 
 namespace crosstalk::checks::slow_forms_test {
+namespace {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -179,4 +181,5 @@ TEST_F(SlowFormsOnCuda, AreThoseThatRecordsName) {
   }
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::slow_forms_test

@@ -6,8 +6,11 @@
 
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(alibi) {
+namespace crosstalk::memories {
+
+Memory alibi() {
   return {
+      .name = "alibi",
       .summary = "softmax attention that prefers what is recent, at a constant slope a head",
       .does = "softmax attention with a linear penalty on distance in the logits, one slope a head",
       .family = Family::keeps,
@@ -26,3 +29,5 @@ CROSSTALK_MEMORY(alibi) {
         return m.mix(attend(m, q, k, {.scale = m.scale()}, {}, slope));
       }};
 }
+
+}  // namespace crosstalk::memories

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::attention_sink_test {
+namespace {
 
 TEST(AttentionSinkOracle, ASinkOfZeroAddsOneToTheDenominator) {
   Sequence s = random_sequence(no_options(), 1, 4, 3, 2);
@@ -17,4 +18,5 @@ TEST(AttentionSinkOracle, AHighSinkReadsNothing) {
   expect_close(read("attention_sink", s), zeros(6, 3));
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::attention_sink_test

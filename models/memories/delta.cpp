@@ -27,10 +27,10 @@ Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta)
 }
 
 }  // namespace
-}  // namespace crosstalk::memories
 
-CROSSTALK_MEMORY(delta) {
+Memory delta() {
   return {
+      .name = "delta",
       .summary = "delta rule: reads what a key holds, writes the difference",
       .does = "retrieves what the key holds, writes the difference (DeltaNet)",
       .family = Family::erases,
@@ -57,3 +57,5 @@ CROSSTALK_MEMORY(delta) {
             m, read(m, q, {.key = k, .gain = beta, .erase = Erase::delta, .contracting = contracting}));
       }};
 }
+
+}  // namespace crosstalk::memories

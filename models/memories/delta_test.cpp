@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::delta_test {
+namespace {
 
 // Unit keys, all betas alike; every token reads its own key after the write.
 Sequence written(int T, int K, int V, double beta, std::uint64_t seed) {
@@ -77,4 +78,5 @@ TEST(DeltaOracle, DenominatorsDivideInsideTheRuleToo) {
   expect_close(read("delta", s), Matrix{{s1 / z1}, {s2 / z2}});
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::delta_test

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(dfw) {
+namespace crosstalk::memories {
+
+Memory dfw() {
   return {
+      .name = "dfw",
       .summary = "sum rule with a decay for every key channel and every value channel",
       .does = "decays key channels and value channels, then adds",
       .family = Family::adds,
@@ -20,3 +23,5 @@ CROSSTALK_MEMORY(dfw) {
       .parts = {feature_map("identity"), key_norm("none")},
       .inputs = {{"log_decay"}, {"log_decay_v"}}};
 }
+
+}  // namespace crosstalk::memories

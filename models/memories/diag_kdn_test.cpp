@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::diag_kdn_test {
+namespace {
 
 CROSSTALK_HALF_LIFE(diag_kdn, 11.85);
 
@@ -36,4 +37,5 @@ TEST(DiagKdnOracle, WritesAlongUncertainChannels) {
   expect_close(read("diag_kdn", s)[0], scaled(1 / 0.6, s.v[0]), 1e-9);
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::diag_kdn_test

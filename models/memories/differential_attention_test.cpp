@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::differential_attention_test {
+namespace {
 
 Sequence sequence(std::uint64_t seed, double lambda) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, seed);
@@ -28,4 +29,5 @@ TEST(DifferentialAttentionOracle, AConstantValueIsReadLessLambda) {
   expect_close(read("differential_attention", s), times(0.6, s.v));
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::differential_attention_test

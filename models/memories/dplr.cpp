@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(dplr) {
-  return {.summary = "diagonal plus low rank: any rank-one update of a decaying state",
+namespace crosstalk::memories {
+
+Memory dplr() {
+  return {.name = "dplr",
+          .summary = "diagonal plus low rank: any rank-one update of a decaying state",
           .does = "a diagonal decay plus any matrix of rank one",
           .family = Family::erases,
           .law = R"(
@@ -20,3 +23,5 @@ CROSSTALK_MEMORY(dplr) {
           .parts = {feature_map("identity"), key_norm("none")},
           .inputs = {{"log_decay"}, {.name = "a", .open = Open{0, -1}}, {.name = "b", .open = Open{0, 1}}}};
 }
+
+}  // namespace crosstalk::memories

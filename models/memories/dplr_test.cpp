@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::dplr_test {
+namespace {
 
 CROSSTALK_HALF_LIFE(dplr, 2.293);
 
@@ -31,4 +32,5 @@ TEST(DplrOracle, HoldsRwkv7AndKda) {
   expect_close(read("dplr", s), kda);
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::dplr_test

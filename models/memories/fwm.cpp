@@ -5,8 +5,11 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(fwm) {
+namespace crosstalk::memories {
+
+Memory fwm() {
   return {
+      .name = "fwm",
       .summary = "delta rule with a rescaled state, read through LayerNorm",
       .does = "the delta rule in a rescaled state, retrieved through LayerNorm",
       .family = Family::erases,
@@ -33,3 +36,5 @@ CROSSTALK_MEMORY(fwm) {
             "step, so no running sum of keys matches it; use \"layernorm\" or \"none\"");
       }};
 }
+
+}  // namespace crosstalk::memories

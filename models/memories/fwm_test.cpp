@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fwm_test {
+namespace {
 
 TEST(FwmOracle, ASmallStateFollowsTheDeltaRule) {
   Sequence s = random_sequence(no_options(), 5, 4, 3, 1);
@@ -30,4 +31,5 @@ TEST(FwmOracle, LayerNormOfTheReadHasMeanZeroAndVarianceOne) {
   }
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::fwm_test

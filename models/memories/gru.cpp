@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(gru) {
+namespace crosstalk::memories {
+
+Memory gru() {
   return {
+      .name = "gru",
       .summary = "gated recurrent unit over the values' channels: a nonlinear recurrence",
       .does = "averages a hidden state and its own proposal (nonlinear; a ceiling of state tracking)",
       .family = Family::own_law,
@@ -35,3 +38,5 @@ CROSSTALK_MEMORY(gru) {
       .own_token = true,
       .keeps_keys = true};
 }
+
+}  // namespace crosstalk::memories

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gru_test {
+namespace {
 
 TEST(GruOracle, AnOpenUpdateGateKeepsAndAShutOneReplaces) {
   Sequence s = random_sequence(no_options(), 4, 1, 3, 1);
@@ -18,4 +19,5 @@ TEST(GruOracle, AnOpenUpdateGateKeepsAndAShutOneReplaces) {
   }
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::gru_test

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gsa_test {
+namespace {
 
 CROSSTALK_HALF_LIFE(gsa, 7.9615);
 
@@ -25,4 +26,5 @@ TEST(GsaOracle, AConstantValueIsReadOnceAllSlotsAreFull) {
   expect_close(read("gsa", s), s.v);
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::gsa_test

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::h3_test {
+namespace {
 
 TEST(H3Oracle, WithoutRatesItIsLinearAttention) {
   const Options one = option("waves", 1);
@@ -12,4 +13,5 @@ TEST(H3Oracle, WithoutRatesItIsLinearAttention) {
   expect_close(read("h3", s), read("linear_attention", with_options(s, no_options())));
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::h3_test

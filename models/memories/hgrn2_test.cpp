@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::hgrn2_test {
+namespace {
 
 CROSSTALK_HALF_LIFE(hgrn2, 1.002);
 CROSSTALK_START(hgrn2, lower_bound, "0.4", 1.943, 0);
@@ -14,4 +15,5 @@ TEST(Hgrn2Oracle, EveryChannelIsAnAverageOfValues) {
   expect_close(read("hgrn2", s), constant_rows(3, 1, 4));
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::hgrn2_test

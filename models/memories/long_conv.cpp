@@ -7,8 +7,11 @@
 #include "models/memories/memory_file.h"
 #include "models/parts/implicit_filter.h"
 
-CROSSTALK_MEMORY(long_conv) {
+namespace crosstalk::memories {
+
+Memory long_conv() {
   return {
+      .name = "long_conv",
       .summary = "a gated convolution as long as the sequence, its filter a small network of the distance",
       .does =
           "a causal convolution as long as the sequence, gated by the token (BaseConv with a long filter)",
@@ -52,9 +55,15 @@ CROSSTALK_MEMORY(long_conv) {
             return m.input("gate", [&] { return m.asking("gate", m.V); }) * m.at_queries(y);
           },
       .published =
-          {.source = "; HazyResearch/zoology@d88d6f5 zoology/mixers/base_conv.py",
-           .lacks = {
-               {"a convolution of the layer's input itself, which it adds to what is read, without projections of values and of the output",
-                "more weights, and no path past the layer but the block's"},
-               {"filters that start as N(0, 0.02^2)", "filters start larger here"}}}};
+          {
+              .source =
+                  "Arora et al. 2023, arXiv 2312.04927; HazyResearch/zoology@d88d6f5 zoology/mixers/base_conv.py",
+              .set = {},
+              .lacks =
+                  {{"a convolution of the layer's input itself, which it adds to what is read, without projections of values and of the output",
+                    "more weights, and no path past the layer but the block's"},
+                   {"filters that start as N(0, 0.02^2)", "filters start larger here"}},
+          }};
 }
+
+}  // namespace crosstalk::memories

@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(longhorn) {
+namespace crosstalk::memories {
+
+Memory longhorn() {
   return {
+      .name = "longhorn",
       .summary = "delta rule with an implicit step: stable at any rate and any length of key",
       .does = "the delta rule at a rate that the key's length bounds",
       .family = Family::erases,
@@ -19,3 +22,5 @@ CROSSTALK_MEMORY(longhorn) {
       .parts = {feature_map("identity"), key_norm("none")},
       .inputs = {{"beta"}}};
 }
+
+}  // namespace crosstalk::memories

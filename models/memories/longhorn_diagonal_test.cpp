@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
-namespace crosstalk::checks::longhorn_diagonal_test {
+namespace crosstalk::checks {
+namespace {
 
 CROSSTALK_HALF_LIFE(longhorn_diagonal, 106.0);
 
@@ -36,4 +37,5 @@ TEST(LonghornDiagonalOracle, NeverGrowsHoweverLongTheKey) {
       EXPECT_LE(std::abs(o[static_cast<std::size_t>(t)][v]), std::abs(o[static_cast<std::size_t>(t - 1)][v]));
 }
 
-}  // namespace crosstalk::checks::longhorn_diagonal_test
+}  // namespace
+}  // namespace crosstalk::checks

@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(lstm) {
+namespace crosstalk::memories {
+
+Memory lstm() {
   return {
+      .name = "lstm",
       .summary = "long short-term memory over the values' channels: a nonlinear recurrence",
       .does =
           "updates a cell through gates that see the hidden state (nonlinear; a ceiling of state tracking)",
@@ -43,3 +46,5 @@ CROSSTALK_MEMORY(lstm) {
       .own_token = true,
       .keeps_keys = true};
 }
+
+}  // namespace crosstalk::memories

@@ -6,8 +6,11 @@
 
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(memory_mosaics) {
+namespace crosstalk::memories {
+
+Memory memory_mosaics() {
   return {
+      .name = "memory_mosaics",
       .summary = "Gaussian kernel regression on leaky averages of keys",
       .does = "softmax attention whose keys are leaky averages over time",
       .family = Family::keeps,
@@ -57,9 +60,15 @@ CROSSTALK_MEMORY(memory_mosaics) {
                                 {.scale = scale, .strict = m.at_tokens()}));
           },
       .published =
-          {.source = "; facebookresearch/MemoryMosaics@1911581 nanoMosaics/mosaic_model.py",
-           .lacks = {
-               {"values that look at the token that follows, keys that are the queries, and persistent memory in place of the MLP",
-                "another block: results of its paper are not those of this layer"},
-               {"biases of its maps", "fewer weights"}}}};
+          {
+              .source =
+                  "Zhang et al. 2024, arXiv 2405.06394; facebookresearch/MemoryMosaics@1911581 nanoMosaics/mosaic_model.py",
+              .set = {},
+              .lacks =
+                  {{"values that look at the token that follows, keys that are the queries, and persistent memory in place of the MLP",
+                    "another block: results of its paper are not those of this layer"},
+                   {"biases of its maps", "fewer weights"}},
+          }};
 }
+
+}  // namespace crosstalk::memories

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::memory_mosaics_test {
+namespace {
 
 CROSSTALK_HALF_LIFE(memory_mosaics, 1.386);
 
@@ -23,4 +24,5 @@ TEST(MemoryMosaicsOracle, PredictsWhatFollowedTheSameContext) {
   expect_close(read("memory_mosaics", s)[0], Vector(3, 0));
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::memory_mosaics_test

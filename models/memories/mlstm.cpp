@@ -7,8 +7,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(mlstm) {
+namespace crosstalk::memories {
+
+Memory mlstm() {
   return {
+      .name = "mlstm",
       .summary = "gated sum rule with exponential input gates and a denominator of at least 1",
       .does = "scalar decay, exponential input gate, retrieved values divided by at least 1",
       .family = Family::adds,
@@ -37,11 +40,20 @@ CROSSTALK_MEMORY(mlstm) {
           {"zero", "drawn"})},
       .inputs = {{"log_decay"}, {"log_input"}},
       .states = {"S", "n", "m"},
-      .published = {.source = "; NX-AI/xlstm@032a6fb xlstm/blocks/mlstm/layer.py",
-                    .settings = "blocks=4, short_conv_bias=true, biases=-up -out_gate, out_skip=convolved, "
-                                "projection_start=small, out_norm=group, out_norm_bias=false, "
-                                "out_gate=silu",
-                    .expand_k = 2,
-                    .expand_v = 2,
-                    .parameters = 28548}};
+      .published = {
+          .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/mlstm/layer.py",
+          .set = {{"model.blocks", 4},
+                  {"model.short_conv_bias", true},
+                  {"model.biases", "-up -out_gate"},
+                  {"model.out_skip", "convolved"},
+                  {"model.projection_start", "small"},
+                  {"model.out_norm", "group"},
+                  {"model.out_norm_bias", false},
+                  {"model.out_gate", "silu"}},
+          .expand_k = 2,
+          .expand_v = 2,
+          .parameters = 28548,
+      }};
 }
+
+}  // namespace crosstalk::memories

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::path_test {
+namespace {
 
 // x - beta w (w.x)
 Vector reflected(const Sequence& s, int t, const Vector& x) {
@@ -30,4 +31,5 @@ TEST(PathOracle, IsSoftmaxOverKeysThatTokensReflect) {
   }
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::path_test

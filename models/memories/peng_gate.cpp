@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(peng_gate) {
+namespace crosstalk::memories {
+
+Memory peng_gate() {
   return {
+      .name = "peng_gate",
       .summary = "gated sum rule: every write decays all that is stored",
       .does = "decays the whole state by 1 - g and adds with weight g",
       .family = Family::adds,
@@ -20,3 +23,5 @@ CROSSTALK_MEMORY(peng_gate) {
                 read_norm("attention", {"none", "attention", "layernorm"})},
       .inputs = {{.name = "beta", .open = Open{0.1}}}};
 }
+
+}  // namespace crosstalk::memories

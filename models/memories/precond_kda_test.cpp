@@ -4,6 +4,7 @@
 #include "models/testing/preconditioned.h"
 
 namespace crosstalk::checks::precond_kda_test {
+namespace {
 
 CROSSTALK_HALF_LIFE(precond_kda, 0.14055);
 CROSSTALK_START(precond_kda, start, "steps", 9.347, 0);
@@ -14,4 +15,5 @@ TEST(PrecondKdaOracle, AChannelThatWasWrittenMuchIsWrittenLess) {
   expect_less_written_where_much_was("precond_kda", 4);
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::precond_kda_test

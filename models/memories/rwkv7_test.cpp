@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv7_test {
+namespace {
 
 CROSSTALK_HALF_LIFE(rwkv7, 15.07);
 CROSSTALK_START(rwkv7, start, "constants", 2.286, 0);
@@ -14,4 +15,5 @@ TEST(Rwkv7Oracle, RateZeroIsGla) {
   expect_close(read("rwkv7", s), read("gla", s));
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::rwkv7_test

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::sliding_window_test {
+namespace {
 
 TEST(SlidingWindowOracle, WindowOfOneReadsTheTokenItself) {
   const Options one = option("window", 1);
@@ -27,4 +28,5 @@ TEST(SlidingWindowOracle, ForgetsWhatLeftTheWindow) {
   EXPECT_NE(after[3], before[3]);
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::sliding_window_test

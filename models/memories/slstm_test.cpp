@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::slstm_test {
+namespace {
 
 Sequence open(int T, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, 1, V, seed);
@@ -32,4 +33,5 @@ TEST(SlstmOracle, AHugeInputGateReplaces) {
   }
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::slstm_test

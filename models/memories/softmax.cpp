@@ -4,8 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(softmax) {
+namespace crosstalk::memories {
+
+Memory softmax() {
   return {
+      .name = "softmax",
       .summary = "softmax attention: keeps every key and value",
       .does = "softmax attention over all keys and values",
       .family = Family::keeps,
@@ -24,7 +27,10 @@ CROSSTALK_MEMORY(softmax) {
       .published = {
           .source =
               "Arora et al. 2023 (Zoology), arXiv 2312.04927; HazyResearch/zoology@d88d6f5 zoology/mixers/attention.py",
-          .settings = "biases=query key value output",
+          .set = {{"model.biases", "query key value output"}},
           .lacks = {{"dropout 0.1 of the weights, and learned positions",
-                     "studies set them: model.weight_dropout, model.positions"}}}};
+                     "studies set them: model.weight_dropout, model.positions"}},
+      }};
 }
+
+}  // namespace crosstalk::memories

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::stick_breaking_test {
+namespace {
 
 TEST(StickBreakingOracle, ScoresOfZeroHalveTheStickEveryTime) {
   Sequence s = random_sequence(no_options(), 4, 2, 3, 1);
@@ -19,4 +20,5 @@ TEST(StickBreakingOracle, TheLastOfEqualKeysIsRead) {
   expect_close(read("stick_breaking", s)[3], s.v[1]);
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::stick_breaking_test

@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-CROSSTALK_MEMORY(titans_mlp) {
+namespace crosstalk::memories {
+
+Memory titans_mlp() {
   return {
+      .name = "titans_mlp",
       .summary =
           "Titans: a network of one hidden layer, trained while it reads, with momentum and forgetting",
       .does =
@@ -51,8 +54,12 @@ CROSSTALK_MEMORY(titans_mlp) {
                    .max = 1e6,
                    .min_exclusive = true,
                    .tried = {1.0, 0.25}},
-                  number("mini_batch", 1, "tokens whose gradients are taken at the same W", 1, 1 << 20,
-                         {1, 3})},
+                  {.name = "mini_batch",
+                   .default_value = 1,
+                   .help = "tokens whose gradients are taken at the same W",
+                   .min = 1,
+                   .max = 1 << 20,
+                   .tried = {1, 3}}},
       .inputs =
           {{.name = "rate", .range = {0.02, 0.12}},
            {.name = "momentum_gate", .open = Open{0}},
@@ -64,3 +71,5 @@ CROSSTALK_MEMORY(titans_mlp) {
       .states = {"W1", "W2", "P1", "P2"},
       .forms_state = true};
 }
+
+}  // namespace crosstalk::memories

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::ttt_linear_test {
+namespace {
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 5, 5, 1);
@@ -39,4 +40,5 @@ TEST(TttLinearOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
   expect_close(read("ttt_linear", s)[2], last);
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::ttt_linear_test

@@ -3,6 +3,7 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::wall_test {
+namespace {
 
 CROSSTALK_HALF_LIFE(wall, 2074.55);
 
@@ -17,4 +18,5 @@ TEST(WallOracle, ShutGatesReadTheAverageOfWhatCameBefore) {
   expect_close(read("wall", s)[4], mean);
 }
 
+}  // namespace
 }  // namespace crosstalk::checks::wall_test

@@ -12,6 +12,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/norm/residual_norm.h"
+#include "models/graph/passes.h"
 #include "models/mixers/language_mixer.h"
 #include "models/parts/parts.h"
 #include "models/rules/rule_memory.h"
@@ -144,14 +145,34 @@ Variable<Real>* decoded(const Stream<Real>& stream, LayerWeights<Real>& weights,
 template <class Real>
 LanguageModel<Real>::LanguageModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
                                    Precision products)
-    : Model<Real>(options, device, R, products),
+    : Model<Real>(device, R),
+      options_(options),
       layers_(language_layers(options)),
       tokens_(vocabulary.tokens),
       answers_(vocabulary.values),
-      width_(narrow<int>(options, "model.width")) {
-  this->read_inits();
+      width_(narrow<int>(options, "model.width")),
+      device_(device),
+      R_(R),
+      products_(products) {
+  this->read_inits(options_);
   build(1, {1, 1, 1}, true, 1);  // memories ask for their parameters as they are built
   this->allocate("the language model");
+}
+
+template <class Real>
+void LanguageModel<Real>::make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches) {
+  Graph<Real>& g = target.graph;
+  BatchTensors& batch = target.batch;
+  batch.B = B, batch.T = shape.T, batch.C = shape.C, batch.Q = shape.Q;
+  target.batches = batches;
+  batch.tokens = g.integers({B, shape.T, shape.C}, batches);
+  batch.query = g.integers({B, shape.Q, 1}, batches);
+  batch.position = g.integers({B, shape.Q}, batches);
+  batch.target = g.integers({B, shape.Q}, batches);
+  target.redraws =
+      !options_.has("memory.favor_redraw") || options_.get_string("memory.favor_redraw") != "fixed";
+  target.feature_seed = g.integers({2});
+  target.feature_draw = g.integers({1});
 }
 
 template <class Real>
@@ -259,8 +280,11 @@ template <class Real>
 std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShape shape, bool train,
                                                              int batches, Look<Real>* look,
                                                              const Piece& piece) {
-  auto result = this->begun(B, shape, train, batches);
+  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
+  g.set_products(products_);
+  if (this->sharing_) g.set_sharing(*this->sharing_);
+  make_batch(*result, B, shape, batches);
   make_starts(*result, piece);
   first_values_ = nullptr;
   const bool at_every_token = look != nullptr || piece.carried != nullptr;
@@ -315,7 +339,10 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::graph(int B, SequenceShape shape, bool train,
                                                              int batches) {
-  return this->planned(build(B, shape, train, batches));
+  auto result = build(B, shape, train, batches);
+  run_passes(result->graph);
+  result->graph.plan();
+  return result;
 }
 
 template <class Real>

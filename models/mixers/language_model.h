@@ -28,7 +28,8 @@ class LayerWeights;
 template <class Real>
 class LanguageModel final : public Model<Real> {
  public:
-  /// Vocabulary sizes are as the task says.
+  /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says. `products`: what the operands of products
+  /// are rounded to.
   LanguageModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
                 Precision products = Precision::full);
 
@@ -40,7 +41,7 @@ class LanguageModel final : public Model<Real> {
   std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
 
  private:
-  using Model<Real>::parameters_, Model<Real>::options_, Model<Real>::device_;
+  using Model<Real>::parameters_;
   /// Numbers that layers carry, of a graph that reads pieces: of this one, and of the one by which the piece before is read.
   struct Piece {
     std::vector<Carried<Real>>* carried = nullptr;
@@ -50,6 +51,7 @@ class LanguageModel final : public Model<Real> {
                                           Look<Real>* look = nullptr, const Piece& piece = {});
   /// Gives the layers of a piece that goes on a place for what they begin with.
   void make_starts(ModelGraph<Real>& target, const Piece& piece);
+  void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
   bool asks_at_all(const BatchTensors& batch) const;
   bool reads_alone(int layer, const BatchTensors& batch) const;
@@ -61,8 +63,12 @@ class LanguageModel final : public Model<Real> {
   Variable<Real>* mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x);
   Variable<Real>* readout(ModelGraph<Real>& target, LayerWeights<Real>& weights, Variable<Real>* x);
 
+  Options options_;
   std::vector<LanguageLayer> layers_;
   int tokens_, answers_, width_;
+  Device device_;
+  int R_;
+  Precision products_;
   bool every_row_ = false;
   Variable<Real>* first_values_ =
       nullptr;  ///< of the graph that is being built: those of model.value_residual

@@ -49,10 +49,14 @@ class ProbeModel final : public Model<Real> {
   std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
 
  private:
-  using Model<Real>::parameters_, Model<Real>::options_, Model<Real>::device_;
+  using Model<Real>::parameters_;
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape);
 
+  Options options_;
   Vocabulary vocabulary_;
+  Device device_;
+  int R_;
+  Precision products_;
 };
 
 }  // namespace crosstalk

@@ -9,6 +9,7 @@
 #include "kernels/embedding/lookup.h"
 #include "models/build.h"
 #include "models/examples.h"
+#include "models/graph/passes.h"
 #include "models/parts/model_parts.h"
 #include "models/rules/rule_memory.h"
 
@@ -293,10 +294,14 @@ class RetrievalMixer final : public Mixer<Real> {
 template <class Real>
 RetrievalModel<Real>::RetrievalModel(const Options& options, const Vocabulary& vocabulary, Device device,
                                      int R, Precision products)
-    : Model<Real>(options, device, R, products),
+    : Model<Real>(device, R),
+      options_(options),
       vocabulary_(vocabulary),
-      value_codes_(narrow<int>(options, "model.value_codes")) {
-  this->read_inits();
+      value_codes_(narrow<int>(options, "model.value_codes")),
+      device_(device),
+      R_(R),
+      products_(products) {
+  this->read_inits(options_);
   build(1, {1, channels(), 1}, true, 1);  // the memory asks for its parameters as it is built
   this->allocate(options_.get_string("memory.name"));
 }
@@ -309,8 +314,25 @@ int RetrievalModel<Real>::channels() const {
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceShape shape, bool train,
                                                               int batches, Look<Real>* look) {
-  auto result = this->begun(B, shape, train, batches);
+  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
+  g.set_products(products_);
+  if (this->sharing_) g.set_sharing(*this->sharing_);
+  BatchTensors& batch = result->batch;
+  batch.B = B;
+  batch.T = shape.T;
+  batch.C = shape.C;
+  batch.Q = shape.Q;
+  result->batches = batches;
+  batch.tokens = g.integers({B, shape.T, shape.C}, batches);
+  batch.query = g.integers({B, shape.Q, 1}, batches);
+  batch.position = g.integers({B, shape.Q}, batches);
+  batch.target = g.integers({B, shape.Q}, batches);
+  result->redraws =
+      !options_.has("memory.favor_redraw") || options_.get_string("memory.favor_redraw") != "fixed";
+  result->feature_seed = g.integers({2});
+  result->feature_draw = g.integers({1});
+
   RetrievalMixer<Real> mixer(*result, parameters_, options_, vocabulary_, look);
   const Var<Real> o = mixer.finished(build_memory(memory_of(options_), mixer));
   const int size = value_codes_ > 0 ? value_codes_ : vocabulary_.values;
@@ -318,18 +340,18 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   Variable<Real>* y = g.view(read.variable, {B, shape.Q, size});
   if (vocabulary_.numbers > 0) {
     g.keep(result->output = y);
-    result->loss = example_loss(g, read, mixer.asked(), result->batch);
+    result->loss = example_loss(g, read, mixer.asked(), batch);
   } else if (value_codes_ == 0) {
     g.keep(result->output = y);
     if (!train) result->answer_x = y;
-    result->loss = squared_loss(g, y, result->batch);
+    result->loss = squared_loss(g, y, batch);
   } else {
     const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(size)));
     y = linear(g, y, g.parameter(parameters_, parameters_.named("output_projection", {size, size}, start)),
                g.parameter(parameters_, parameters_.named("output_projection.bias", {size}, start)));
     if (look) g.keep(result->output = linear<Real>(g, y, mixer.value_codes(), nullptr));
     if (!train) result->answer_x = y, result->answer_w = mixer.value_codes();
-    result->loss = cross_entropy(g, y, mixer.value_codes(), result->batch);
+    result->loss = cross_entropy(g, y, mixer.value_codes(), batch);
   }
   g.keep(result->loss.query_loss);
   g.keep(result->loss.loss);
@@ -339,7 +361,10 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train,
                                                               int batches) {
-  return this->planned(build(B, shape, train, batches));
+  auto result = build(B, shape, train, batches);
+  run_passes(result->graph);
+  result->graph.plan();
+  return result;
 }
 
 template <class Real>

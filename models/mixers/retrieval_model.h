@@ -26,7 +26,8 @@ namespace crosstalk {
 template <class Real>
 class RetrievalModel final : public Model<Real> {
  public:
-  /// Vocabulary sizes are as the task says.
+  /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says. `products`: what the operands
+  /// of products are rounded to.
   RetrievalModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
                  Precision products = Precision::full);
 
@@ -38,13 +39,17 @@ class RetrievalModel final : public Model<Real> {
   std::int64_t trainable() const override;
 
  private:
-  using Model<Real>::parameters_, Model<Real>::options_, Model<Real>::device_;
+  using Model<Real>::parameters_;
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
                                           Look<Real>* look = nullptr);
   int channels() const;
 
+  Options options_;
   Vocabulary vocabulary_;
   int value_codes_;  ///< numbers of a value's code; 0: one-hot values
+  Device device_;
+  int R_;
+  Precision products_;
 };
 
 }  // namespace crosstalk

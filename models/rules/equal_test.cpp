@@ -2,6 +2,9 @@
 // gradients in double and in float. And all laws cut at any token.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <set>
 
 #include "kernels/base/error.h"
 #include "models/rules/applied.h"
@@ -9,7 +12,8 @@
 #include "models/rules/law_examples.h"
 #include "models/rules/memory_law.h"
 
-namespace crosstalk::rules::equal_test {
+namespace crosstalk::rules {
+namespace {
 
 struct Same {
   std::string memory, law;
@@ -186,4 +190,5 @@ TEST(RuleForms, AreThoseOfTheLaw) {
             (All{"recurrent"}));
 }
 
-}  // namespace crosstalk::rules::equal_test
+}  // namespace
+}  // namespace crosstalk::rules

@@ -8,7 +8,8 @@
 
 #include "models/rules/law_examples.h"
 
-namespace crosstalk::rules::latex_test {
+namespace crosstalk::rules {
+namespace {
 
 using Lines = std::vector<std::string>;
 
@@ -130,4 +131,5 @@ TEST(RuleLatex, IsWholeForEveryLaw) {
   }
 }
 
-}  // namespace crosstalk::rules::latex_test
+}  // namespace
+}  // namespace crosstalk::rules

@@ -11,7 +11,8 @@
 
 #include "models/rules/law_examples.h"
 
-namespace crosstalk::rules::law_test {
+namespace crosstalk::rules {
+namespace {
 
 using Steps = std::vector<std::string>;
 
@@ -98,7 +99,12 @@ TEST(RuleLaw, ANamedNumberKeepsItsName) {
 
 // What a text may not say of a square matrix, gradients still do: 1 / x is the slope of log.
 TEST(RuleLaw, EntriesOfASquareMatrixAreInverted) {
-  EXPECT_NO_THROW(accept_law({"state H[K, K]", "H += k k^T", "S += v k^T", "read S (1 / (H + 2)) q"}));
+  EXPECT_NO_THROW(accept_law({
+      "state H[K, K]",
+      "H += k k^T",
+      "S += v k^T",
+      "read S (1 / (H + 2)) q",
+  }));
   EXPECT_NO_THROW(accept_law(
       {"state H[K, K]", "H += k k^T + 0.1 grad(sum(log(H + k k^T)), H)", "S += v k^T", "read S H q"}));
 }
@@ -349,7 +355,8 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "1:1: this is a K x V matrix, and a V x K matrix is wanted; is a transpose ^T missing?"},
       {{"S += v k^T", "read q^T S^T"},
        "2:1: this is a row over V, and a vector over V is wanted; is a transpose ^T missing?"},
-      {{""}, "1:1: a name, state or read is wanted here, not the end"}};
+      {{""}, "1:1: a name, state or read is wanted here, not the end"},
+  };
   for (const Refused& one : all) EXPECT_EQ(refusal(one.law), one.message) << one.law[0].substr(0, 60);
 }
 
@@ -445,4 +452,5 @@ TEST(RuleLaw, MutatedLawsAreRefusedAtAPlaceOrReadBack) {
   EXPECT_GT(refused, 5000);
 }
 
-}  // namespace crosstalk::rules::law_test
+}  // namespace
+}  // namespace crosstalk::rules

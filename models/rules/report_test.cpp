@@ -8,7 +8,8 @@
 #include "models/rules/law_examples.h"
 #include "models/rules/rule_memory.h"
 
-namespace crosstalk::rules::report_test {
+namespace crosstalk::rules {
+namespace {
 
 LawReport report_of(const std::string& text) {
   const Rule& rule = rule_of(text, {});
@@ -174,4 +175,5 @@ TEST(LawReport, ReadsThatAreLinearInTheQueryAreBoundedByRank) {
     EXPECT_FALSE(is_bounded(law)) << law;
 }
 
-}  // namespace crosstalk::rules::report_test
+}  // namespace
+}  // namespace crosstalk::rules

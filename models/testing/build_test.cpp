@@ -9,7 +9,8 @@
 #include "models/testing/random_sequence.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks::build_test {
+namespace crosstalk::checks {
+namespace {
 
 // Variables in place of projections; laws are followed as in a model.
 class ToyMixer final : public Mixer<double> {
@@ -141,4 +142,5 @@ TEST(BuildMemory, WhatATestReadsIsHeldAgainstTheMemory) {
   EXPECT_NONFATAL_FAILURE(expect_memory_reads("delta", s, want), "memory delta");
 }
 
-}  // namespace crosstalk::checks::build_test
+}  // namespace
+}  // namespace crosstalk::checks

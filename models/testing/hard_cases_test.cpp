@@ -7,7 +7,8 @@
 #include "models/testing/random_sequence.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks::hard_cases_test {
+namespace crosstalk::checks {
+namespace {
 
 constexpr int kTokens = 24, kKeys = 6, kValues = 5;
 
@@ -98,4 +99,5 @@ TEST(HardCases, IdenticalReflectionsAlternate) {
   for (std::size_t t = 1; t < o.size(); ++t) expect_close(o[t], minus(scaled(2, s.v[t]), o[t - 1]));
 }
 
-}  // namespace crosstalk::checks::hard_cases_test
+}  // namespace
+}  // namespace crosstalk::checks

@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/language.h"
 
-namespace crosstalk::checks::language_state_test {
+namespace crosstalk::checks {
+namespace {
 
 std::int64_t state_bytes(const std::string& memory, Settings settings, std::int64_t length = 1024) {
   settings.insert(settings.begin(),
@@ -39,4 +40,5 @@ TEST(LanguageState, IsTheSumOverLayers) {
   EXPECT_EQ(state_bytes("path", {{"memory.path_conv", 3}}) - state_bytes("path", {}), 4 * 2 * 64);
 }
 
-}  // namespace crosstalk::checks::language_state_test
+}  // namespace
+}  // namespace crosstalk::checks

@@ -3,11 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/language_checks.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 
 #include "models/mixers/stack_fuzz.h"
 
-namespace crosstalk::checks::language_test {
+namespace crosstalk::checks {
+namespace {
 
 class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
  protected:
@@ -16,9 +19,7 @@ class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
 
 TEST_P(MemoryInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
   const Options o = options();
-  if (!smooth(o)) {
-    GTEST_SKIP() << "kinks";
-  }
+  if (!smooth(o)) GTEST_SKIP() << "kinks";
   ASSERT_NO_FATAL_FAILURE(expect_language_gradients(o, language_shape(), 60));
   const Options two = options({{"model.heads", 2}, {"model.layers", 2}});
   ASSERT_NO_FATAL_FAILURE(expect_language_gradients(two, language_shape(5, 2), 80));
@@ -343,4 +344,5 @@ TEST(Language, SizesThatAreNotGivenFollowTheWidth) {
   EXPECT_EQ(retrieval.get_int("model.d_key"), 64);
 }
 
-}  // namespace crosstalk::checks::language_test
+}  // namespace
+}  // namespace crosstalk::checks

@@ -4,7 +4,8 @@
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks::lifetimes_test {
+namespace crosstalk::checks {
+namespace {
 
 class Lifetimes : public ::testing::TestWithParam<std::string> {};
 
@@ -42,4 +43,5 @@ TEST_P(Lifetimes, SharedMemoryChangesNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, Lifetimes, every_memory(), memory_name);
 
-}  // namespace crosstalk::checks::lifetimes_test
+}  // namespace
+}  // namespace crosstalk::checks

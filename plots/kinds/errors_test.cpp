@@ -1,8 +1,14 @@
 // The figure of wrong answers: its CSV, its order, what it refuses.
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include "plots/test_records.h"
 
-namespace crosstalk::errors_test {
+namespace crosstalk {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 RecordMap wrong_answers() {
   RecordMap records;
@@ -44,4 +50,5 @@ TEST_F(ErrorsTest, RefusesRunsWithoutThem) {
   EXPECT_THAT(refusal("errors", records), HasSubstr("errors needs records of recall tasks"));
 }
 
-}  // namespace crosstalk::errors_test
+}  // namespace
+}  // namespace crosstalk

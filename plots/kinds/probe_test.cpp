@@ -1,8 +1,14 @@
 // The figure of a probe: its CSV, its theory, what it refuses.
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include "plots/test_records.h"
 
-namespace crosstalk::probe_test {
+namespace crosstalk {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 Record& add_probe(RecordMap& records, const std::string& label, const std::string& memory, int d_key,
                   int load, std::int64_t seed, double error, double recall) {
@@ -79,4 +85,5 @@ TEST_F(FigureTest, ProbeRefusesWhatItCannotDraw) {
   EXPECT_THAT(refusal("probe", probes()), HasSubstr("leave out --facet"));
 }
 
-}  // namespace crosstalk::probe_test
+}  // namespace
+}  // namespace crosstalk

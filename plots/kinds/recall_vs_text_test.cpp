@@ -1,8 +1,14 @@
 // A task against text: a point a memory, the rank correlation, what is refused.
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include "plots/test_records.h"
 
-namespace crosstalk::recall_vs_text_test {
+namespace crosstalk {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Five memories, the better at recall the fewer bits, but for the last two.
 RecordMap both() {
@@ -62,4 +68,5 @@ TEST_F(RecallVsText, OtherRecordsAreRefusedOrLeftOut) {
   EXPECT_THAT(notes(), HasSubstr("without a run of text, left out: f"));
 }
 
-}  // namespace crosstalk::recall_vs_text_test
+}  // namespace
+}  // namespace crosstalk

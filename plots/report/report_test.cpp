@@ -1,5 +1,8 @@
 // The page of `crosstalk report`: what it says, that nothing in it acts, and how large it is.
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <regex>
 
 #include "plots/report/html.h"
@@ -7,7 +10,11 @@
 #include "plots/report/svg.h"
 #include "plots/test_records.h"
 
-namespace crosstalk::report_test {
+namespace crosstalk {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr const char* kHostile = "<script>alert(1)</script>\"'&</td></table><img src=x onerror=alert(2)>";
 
@@ -434,4 +441,5 @@ TEST(Html, FormulasThatNestDeeplyAreNotRead) {
   EXPECT_EQ(html_of("$x_{a_{\\hat{\\mathrm{b}}}}$"), "x<sub>ab\u0302</sub>");
 }
 
-}  // namespace crosstalk::report_test
+}  // namespace
+}  // namespace crosstalk

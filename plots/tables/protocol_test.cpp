@@ -1,8 +1,14 @@
 // The paragraph on how the runs of a table were made: every number in it is one of the records.
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include "plots/test_records.h"
 
-namespace crosstalk::protocol_test {
+namespace crosstalk {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ProtocolTest : public FigureTest {
  protected:
@@ -142,4 +148,5 @@ TEST_F(ProtocolTest, HostileTextIsEscaped) {
   EXPECT_THAT(text, HasSubstr("50\\%"));
 }
 
-}  // namespace crosstalk::protocol_test
+}  // namespace
+}  // namespace crosstalk

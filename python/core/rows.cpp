@@ -135,7 +135,8 @@ struct Request {
     arguments.positional = names;
   }
   /// Calls `add` for every record, one at a time; of what is none, a warning says so.
-  void read(program::RowStream::Part part, const auto& add) {
+  template <class Add>
+  void read(program::RowStream::Part part, const Add& add) {
     const nb::gil_scoped_release release;
     program::RowStream stream(names, arguments, console);
     const RowSource source = stream.source(part);

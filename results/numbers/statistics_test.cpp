@@ -16,9 +16,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double inf = std::numeric_limits<double>::infinity();
 
 void expect_near(double got, double wanted, double tolerance = 1e-12) {
-  if (!(std::abs(got - wanted) <= tolerance)) {
-    ADD_FAILURE() << got << " is not " << wanted;
-  }
+  if (!(std::abs(got - wanted) <= tolerance)) ADD_FAILURE() << got << " is not " << wanted;
 }
 
 TEST(Median, KnownValues) {

@@ -4,7 +4,8 @@
 
 #include "tasks/golden.h"
 
-namespace crosstalk::testing::k_hop_test {
+namespace crosstalk::testing {
+namespace {
 
 [[maybe_unused]] const bool pinned =
     pin("k_hop", {{"standard", {}, 0xc1b8346ded6f7da7u, 0x811f4d223f0fafb2u},
@@ -36,10 +37,12 @@ TEST(KHop, HopsAsInTheDefinition) {
 TEST(KHop, LettersAndHopsAreUniform) {
   const auto task = make_task("k_hop", {{"least_hops", 2}, {"hops", 5}, {"length", 20}});
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{21, 1, 20}));
+  SequenceBuffer buffer(*task, Split::eval);
   Counts hops(4), letters(4);
-  for (const SequenceView& s : drawn(*task, Split::eval, 3, 2000)) {
+  for (std::uint64_t n = 0; n < 2000; ++n) {
+    const SequenceView s = buffer.draw(3, n);
     ++hops[s.tokens[0] - 2];
-    ++letters[s.tokens[7] - 6];
+    ++letters.at(static_cast<std::size_t>(s.tokens[7] - 6));
     for (int q = 0; q < 20; ++q) {
       ASSERT_EQ(s.meta[q * meta_count + meta_touches], s.tokens[0]);
       if (s.target[q] == 10) continue;  // none
@@ -61,4 +64,5 @@ TEST(KHop, BaselinesLengthsAndRefusals) {
   EXPECT_THROW(make_task("k_hop", {{"least_hops", 17}}), OptionError);
 }
 
-}  // namespace crosstalk::testing::k_hop_test
+}  // namespace
+}  // namespace crosstalk::testing

@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/memorise_sequence.h"
 
+#include <map>
+#include <set>
+
 #include "tasks/golden.h"
 
-namespace crosstalk::testing::memorise_test {
+namespace crosstalk::testing {
+namespace {
 
 [[maybe_unused]] const bool pinned =
     pin("memorise", {{"standard", {}, 0x4a624ea85ae92a9bu, 0xcbc26d151b7502a9u}});
@@ -54,4 +58,5 @@ TEST(Memorise, LengthsAndRefusals) {
   EXPECT_THROW(make_task("memorise", {{"length", 31}}), OptionError);
 }
 
-}  // namespace crosstalk::testing::memorise_test
+}  // namespace
+}  // namespace crosstalk::testing

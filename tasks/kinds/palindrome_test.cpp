@@ -4,7 +4,8 @@
 
 #include "tasks/golden.h"
 
-namespace crosstalk::testing::palindrome_test {
+namespace crosstalk::testing {
+namespace {
 
 [[maybe_unused]] const bool pinned =
     pin("palindrome",
@@ -20,8 +21,10 @@ TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
     const auto task = make_task("palindrome", {{"length", 10}, {"vocabulary", 9}, {"order", order}});
     EXPECT_EQ(task->shape(Split::train), (SequenceShape{10, 1, 5}));
     Counts data(8);
-    for (const Split split : {Split::train, Split::eval, Split::test})
-      for (const SequenceView& s : drawn(*task, split, 3, 10000)) {
+    for (const Split split : {Split::train, Split::eval, Split::test}) {
+      SequenceBuffer buffer(*task, split);
+      for (std::uint64_t n = 0; n < 10000; ++n) {
+        const SequenceView s = buffer.draw(3, n);
         ASSERT_EQ(s.tokens[5], 8);
         for (int i = 0; i < 5; ++i) {
           ++data[s.tokens[i]];
@@ -34,6 +37,7 @@ TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
           }
         }
       }
+    }
     expect_uniform({data});
   }
 }
@@ -43,8 +47,10 @@ TEST(Palindrome, SortsAndSaysEachOnce) {
   for (const bool set : {false, true}) {
     const auto task = make_task(
         "palindrome", {{"length", 12}, {"vocabulary", 6}, {"order", std::string(set ? "set" : "sorted")}});
-    for (const Split split : {Split::train, Split::eval, Split::test})
-      for (const SequenceView& s : drawn(*task, split, 3, 10000)) {
+    for (const Split split : {Split::train, Split::eval, Split::test}) {
+      SequenceBuffer buffer(*task, split);
+      for (std::uint64_t n = 0; n < 10000; ++n) {
+        const SequenceView s = buffer.draw(3, n);
         std::vector<int> said;
         for (int v = 0; v < 5; ++v)
           for (int t = 0, seen = 0; t < 6; ++t)
@@ -59,6 +65,7 @@ TEST(Palindrome, SortsAndSaysEachOnce) {
           ASSERT_EQ(s.tokens[6 + i], i == 0 || !due ? 5 : said[static_cast<std::size_t>(i - 1)]);
         }
       }
+    }
     EXPECT_DOUBLE_EQ(task->baselines().at("chance_accuracy"), set ? 1.0 / 6 : 1.0 / 5);
   }
 }
@@ -80,4 +87,5 @@ TEST(Palindrome, BaselinesLengthsAndRefusals) {
   return true;
 }();
 
-}  // namespace crosstalk::testing::palindrome_test
+}  // namespace
+}  // namespace crosstalk::testing

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/stacks_sequence.h"
 
+#include <map>
+
 #include "tasks/golden.h"
 
-namespace crosstalk::testing::stacks_test {
+namespace crosstalk::testing {
+namespace {
 
 const Settings small = {{"stacks", 4}, {"elements", 5}, {"length", 62}, {"pop", 0.25}};  // 20 operations
 
@@ -16,9 +19,11 @@ TEST(Stacks, OperationsFollowTheirLaw) {
   const auto task = make_task("stacks", small);
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{60, 1, 10}));
   EXPECT_EQ(task->vocabulary().tokens, 11);
+  SequenceBuffer buffer(*task, Split::train);
   Counts stacks(4), elements(5), among_two(2);
   double pops = 0, chances = 0;
-  for (const SequenceView& s : drawn(*task, Split::train, 3, 3000)) {
+  for (std::uint64_t n = 0; n < 3000; ++n) {
+    const SequenceView s = buffer.draw(3, n);
     std::map<int, std::vector<int>> held;
     int q = 0;
     for (int i = 0; i < 20; ++i) {
@@ -32,7 +37,7 @@ TEST(Stacks, OperationsFollowTheirLaw) {
       }
       if (op[0] == 0) {
         ++stacks[op[1] - 2];
-        ++elements[op[2] - 6];
+        ++elements.at(static_cast<std::size_t>(op[2] - 6));
         held[op[1]].push_back(op[2]);
         continue;
       }
@@ -64,4 +69,5 @@ TEST(Stacks, BaselinesLengthsAndRefusals) {
   EXPECT_THROW(make_task("stacks", {{"length", 5}}), OptionError);
 }
 
-}  // namespace crosstalk::testing::stacks_test
+}  // namespace
+}  // namespace crosstalk::testing

@@ -189,8 +189,6 @@ std::vector<Description> find_all(const std::string& name) {
   return found.empty() ? find_loosely(name) : found;
 }
 
-}  // namespace
-
 int run_describe(const Arguments& arguments, Console& console) {
   const std::string name = fmt::format("{}", fmt::join(arguments.positional, " "));  // Gated DeltaNet
   const std::vector<Description> found = find_all(folded(name));
@@ -210,6 +208,8 @@ int run_describe(const Arguments& arguments, Console& console) {
   }
   return exit_done;
 }
+
+}  // namespace
 
 std::string described(const std::string& name) {
   const std::vector<Description> found = find_all(folded(name));
@@ -242,5 +242,27 @@ std::string meant_by(const std::string& name) {
 }
 
 bool is_described(const std::string& name) { return !find_all(name).empty(); }
+
+extern const Command describe_command = {
+    "describe",
+    "explain a task, memory, feature map, figure, option, column or part of a study",
+    "NAME [--json]",
+    "NAME is a task, memory, feature map or figure ('crosstalk list' lists them), a section (train,\n"
+    "eval, model, search), a key such as train.patience (or patience), a value of one (adamw), a column of an\n"
+    "export (test_loss), base_conv, or one of study,\n"
+    "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, best, threshold,\n"
+    "comparable, published-csv; in any case, with - or _. Shows equations and source, d_dot and state size, and every option\n"
+    "with its type, default and range; of a figure its axes, statistic, options and columns.\n\n"
+    "Examples:\n"
+    "  crosstalk describe delta\n"
+    "  crosstalk describe recall\n"
+    "  crosstalk describe train\n"
+    "  crosstalk describe memory.nu --json\n",
+    1,
+    4,
+    "needs a name, for example: crosstalk describe delta",
+    {{"json", "", "Print JSON (an array if the name means several things)"}},
+    run_describe,
+};
 
 }  // namespace crosstalk::program

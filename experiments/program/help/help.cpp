@@ -9,6 +9,8 @@
 #include "kernels/base/text/names.h"
 
 namespace crosstalk::program {
+namespace {
+
 int run_help(const Arguments& arguments, Console& console) {
   if (arguments.positional.empty()) {
     console.out << program_help();
@@ -30,5 +32,21 @@ int run_help(const Arguments& arguments, Console& console) {
   console.out << command_help(*command);
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command help_command = {
+    "help",
+    "explain a command, with examples",
+    "[COMMAND]",
+    "What 'crosstalk describe' knows is explained here too.\n\n"
+    "Example:\n"
+    "  crosstalk help run\n",
+    0,
+    1,
+    "",
+    {},
+    run_help,
+};
 
 }  // namespace crosstalk::program

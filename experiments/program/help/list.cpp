@@ -87,8 +87,6 @@ Listing list_studies(const fs::path& folder, Console& console) {
   return listing;
 }
 
-}  // namespace
-
 int run_list(const Arguments& arguments, Console& console) {
   static const std::vector<std::string> kinds = {"tasks", "memories", "feature-maps", "figures", "studies"};
   const std::string& kind = arguments.positional.at(0);
@@ -135,5 +133,23 @@ int run_list(const Arguments& arguments, Console& console) {
   console.out << table(rows);
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command list_command = {
+    "list",
+    "list tasks, memories, feature-maps, figures or studies",
+    "tasks|memories|feature-maps|figures|studies [FOLDER] [--json]",
+    "'crosstalk describe NAME' says more about each. Studies are the *.toml files of ./experiments,\n"
+    "or where there is none of those installed with the program, or of the folder given.\n\n"
+    "Examples:\n"
+    "  crosstalk list memories\n"
+    "  crosstalk list studies ~/my-studies --json\n",
+    1,
+    2,
+    "needs one of tasks, memories, feature-maps, figures and studies, for example: crosstalk list memories",
+    {{"json", "", "Print a JSON array"}},
+    run_list,
+};
 
 }  // namespace crosstalk::program

@@ -7,8 +7,6 @@
 #include <cctype>
 #include <cerrno>
 #include <filesystem>
-#include <map>
-#include <sstream>
 
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
@@ -22,36 +20,219 @@
 #include "tasks/task.h"
 
 namespace crosstalk::program {
-
-extern const char* const kStudiesText;  ///< studies.txt, which the build makes a source of
-
 namespace {
 
-/// Of studies.txt: "= NAME: TEXT", or "= NAME" and lines.
-const std::map<std::string, std::string>& pieces() {
-  static const std::map<std::string, std::string> all = [] {
-    std::map<std::string, std::string> read;
-    std::string* piece = nullptr;
-    std::istringstream lines(kStudiesText);
-    for (std::string line; std::getline(lines, line);)
-      if (const std::size_t colon = line.find(": "); !line.starts_with("= ")) {
-        *piece += (piece->empty() ? "" : "\n") + line;
-      } else {
-        piece = &read[line.substr(2, colon - 2)];
-        if (colon != line.npos) *piece = line.substr(colon + 2);
-      }
-    return read;
-  }();
-  return all;
-}
+// {0}: the file, {1}: the study's name, {2}: the task's part.
+constexpr const char* kHead =
+    R"toml(# A study. 'crosstalk plan {0}' lists its runs and estimates their time, 'crosstalk run {0}' trains the missing
+# ones; 'crosstalk describe study' explains the parts, 'crosstalk describe NAME' any task, memory or key.
+
+[study]
+name  = "{1}"                      # of the store: runs/{1}
+{2})toml";
+
+constexpr const char* kAssociations = R"toml(title = "@title@"
+seeds = { range = [1, 3] }           # six or more for confidence intervals
+
+[base]                               # one run; what is left out takes its default
+@task@
+model.d_key         = 16
+train.learning_rate = 3e-3
+train.max_steps     = 4000
+train.stop_loss     = 1e-3           # training ends; solved: up to twice this
+eval.every          = 100
+
+[memories.linear]                    # the label; crosstalk list memories
+name  = "linear_attention"
+title = 'Linear attention'           # in figures and tables; formulas between $
+
+[memories.delta]
+name  = "delta"
+title = 'Delta rule, $\beta \in (0, 1)$'
+feature_map = "elu1"
+
+[[grid]]                             # all memories, numbers of associations, seeds
+"task.associations" = [8, 16, 24, 32]
+
+# [[grid.zip]]                       # keys that advance together
+# "model.d_key"         = [16, 32]
+# "train.learning_rate" = [3e-3, 1e-3]
+
+# [[grid.skip]]                      # combinations to leave out
+# memory = "linear"
+# "task.associations" = 32
+)toml";
+
+constexpr const char* kSwap = R"toml(title = "Values that change places"
+seeds = { range = [1, 3] }           # six or more for confidence intervals
+
+[base]                               # one run; what is left out takes its default
+task.name           = "swap"
+task.associations   = 4
+task.operations     = 8
+task.query_at       = "every"        # one key asked after every operation
+model.d_key         = 16
+memory.feature_map  = "identity"     # keys must be able to point both ways
+memory.key_norm     = "l2"           # unit keys: beta alone decides what a write does
+train.learning_rate = 2e-3
+train.max_steps     = 5000
+train.stop_loss     = 1e-4           # small: an error grows with every further swap
+eval.every          = 200
+eval.length_factors = "1 2 4"        # also read at twice and four times the length
+
+[memories.overwrite]                 # the label; crosstalk list memories
+name  = "delta"
+title = 'Delta rule, $\beta \in (0, 1)$'   # in figures and tables; formulas between $
+
+[memories.reflect]
+name  = "delta"
+title = 'Delta rule, $\beta \in (0, 2)$'
+beta_max = 2
+
+# [[grid]]                           # every combination of its lists
+# "task.associations" = [3, 4, 5]
+)toml";
+
+// Of single tokens: a language model around each memory, two minutes on a laptop.
+constexpr const char* kTokens = R"toml(title = "@title@"
+seeds = { range = [1, 3] }           # six or more for confidence intervals
+
+[base]                               # one run; what is left out takes its default
+@task@
+model.name          = "language"     # pre-norm blocks around the memory; crosstalk describe language
+model.layer         = "bare"         # or "published": each memory in the layer of its authors
+model.width         = 32
+model.layers        = @layers@
+@model@
+model.weight_deviation = 0.1         # of weights at the start; 0.02, as in large models, learns late at this width
+train.optimizer     = "adamw"
+train.learning_rate = 3e-3
+train.batch         = @batch@
+train.max_steps     = @steps@
+train.stop_loss     = 0              # training ends by accuracy
+train.stop_accuracy = @stop@
+train.patience      = 1000           # evaluations without gain; so many: no early stop
+eval.every          = 100
+eval.sequences      = 128
+
+@memories@
+
+@grid@
+)toml";
+
+// With --memory rule, in the place of the other memories.
+constexpr const char* kRule = R"toml([memories.mine]                      # the label
+name  = "rule"
+title = 'A law of mine'              # in figures and tables; formulas between $
+law = [                              # a step a line; crosstalk check FILE.toml says what they come to
+  "beta = c sigmoid(token)",         # a number that the token decides; its weights are learned, and called beta
+  "S += beta (v - S k) k^T",         # the state, V x K from 0: what key k holds gives way to the value v
+  "read S q",                        # what a query gets
+]
+key_norm = "l2"                      # keys have length 1: beta = 1 replaces a value
+c = 1                                # a number that the law names; a grid may sweep "memory.c"
+
+[memories.gated]
+name  = "gated_delta"
+title = 'Gated DeltaNet'
+
+)toml";
 
 struct Template {
-  std::string task, piece;
+  const char *task, *text;
+  std::vector<std::pair<const char*, const char*>> parts;
 };
 
-const Template kTemplates[] = {{"recall", "associations"}, {"reassign", "associations"},
-                               {"swap", "swap"},           {"mqar", "tokens"},
-                               {"words", "tokens"},        {"induction", "tokens"}};
+const std::vector<Template>& templates() {
+  static const std::vector<Template> all = {
+      {"recall",
+       kAssociations,
+       {{"@title@", "Capacity of two memories"},
+        {"@task@", R"(task.name           = "recall"       # crosstalk list tasks
+task.associations   = 16
+task.queries        = 4              # asked in each training sequence)"}}},
+      {"reassign",
+       kAssociations,
+       {{"@title@", "Updates by two memories"},
+        {"@task@",
+         R"(task.name           = "reassign"     # keys are written again and again; the last value is right
+task.associations   = 16
+task.queries        = 4              # asked in each training sequence)"}}},
+      {"swap", kSwap, {}},
+      {"mqar",
+       kTokens,
+       {{"@title@", "MQAR by memory"},
+        {"@task@", R"(task.name           = "mqar"         # crosstalk list tasks
+task.vocabulary     = 64)"},
+        {"@layers@", "2"},
+        {"@model@",
+         R"(model.stack         = "base_conv memory"   # a short convolution brings a pair's two tokens together
+model.mlp           = "identity")"},
+        {"@batch@", "32"},
+        {"@steps@", "1500"},
+        {"@stop@", "0.99"},
+        {"@memories@", R"([memories.attention]                 # the label; crosstalk list memories
+name  = "softmax"
+title = 'Attention'                  # in figures and tables; formulas between $
+
+[memories.linear]
+name  = "linear_attention"
+title = 'Linear attention'
+feature_map = "elu1"
+
+[memories.deltanet]
+name  = "deltanet"
+title = 'DeltaNet')"},
+        {"@grid@", R"([[grid]]                             # all memories, all seeds
+[[grid.zip]]                         # and these keys, which advance together
+"task.pairs"  = [4, 8, 16]
+"task.length" = [16, 32, 64])"}}},
+      {"words",
+       kTokens,
+       {{"@title@", "Parity by memory"},
+        {"@task@", R"(task.name           = "words"        # crosstalk list tasks
+task.group          = "Z2"           # S3, A5, ...: crosstalk describe words
+task.curriculum     = "4 8 16"       # lengths, one after the other
+task.start          = true)"},
+        {"@layers@", "1"},
+        {"@model@", R"(model.heads         = 4
+model.mlp           = "gelu"
+eval.length_factors = "1 2 4"        # also read at twice and four times the length)"},
+        {"@batch@", "64"},
+        {"@steps@", "1500"},
+        {"@stop@", "0.995"},
+        {"@memories@", R"([memories.overwrite]                 # the label; crosstalk list memories
+name  = "deltanet"
+title = 'DeltaNet, $\beta \in (0, 1)$'   # in figures and tables; formulas between $
+
+[memories.reflect]
+name  = "deltanet"
+title = 'DeltaNet, $\beta \in (0, 2)$'
+beta_max = 2)"},
+        {"@grid@", R"(# [[grid]]                           # every combination of its lists
+# "task.group" = ["Z2", "S3"])"}}},
+      {"induction",
+       kTokens,
+       {{"@title@", "Induction by memory and short convolution"},
+        {"@task@", R"(task.name           = "induction"    # crosstalk list tasks
+task.length         = 32
+task.vocabulary     = 16)"},
+        {"@layers@", "2"},
+        {"@model@", R"(model.mlp           = "none")"},
+        {"@batch@", "64"},
+        {"@steps@", "2000"},
+        {"@stop@", "0.99"},
+        {"@memories@", R"([memories.rope]                      # the label; crosstalk list memories
+name  = "rope"
+title = 'Attention, rotary positions'   # in figures and tables; formulas between $
+
+[memories.deltanet]
+name  = "deltanet"
+title = 'DeltaNet')"},
+        {"@grid@", R"([[grid]]                             # every combination, all memories, all seeds
+"model.short_conv" = ["none", "k"])"}}}};
+  return all;
+}
 
 /// Whether a memory divides what it reads, where nothing is said.
 bool divides(const std::string& memory) {
@@ -63,10 +244,8 @@ bool divides(const std::string& memory) {
 }
 
 std::string text_of(const Template& chosen, const std::string& memory) {
-  std::string text = pieces().at(chosen.piece) + "\n";
-  for (const auto& [name, piece] : pieces())
-    if (name.starts_with(chosen.task + "."))
-      text = filled(text, {{fmt::format("@{}@", name.substr(chosen.task.size() + 1)), piece}});
+  std::string text = chosen.text;
+  for (const auto& [mark, part] : chosen.parts) text.replace(text.find(mark), std::string(mark).size(), part);
   if (memory.empty()) return text;
   const std::size_t first = text.find("[memories."), grid = text.find("[[grid]]", first);
   const std::size_t end = text.rfind('\n', grid) + 1;
@@ -78,7 +257,7 @@ std::string text_of(const Template& chosen, const std::string& memory) {
     return text.insert(end, fmt::format("[memories.{0}]\nname  = \"{0}\"\n{1}\n", memory,
                                         undivided ? "read_norm = \"none\"\n" : ""));
   }
-  text = text.substr(0, first) + pieces().at("rule") + "\n" + text.substr(end);
+  text = text.substr(0, first) + kRule + text.substr(end);
   const std::string skipped = "# memory = \"linear\"";
   if (const std::size_t at = text.find(skipped); at != std::string::npos)
     text.replace(at, skipped.size(), "# memory = \"gated\"");
@@ -98,9 +277,9 @@ std::string memory_of(const Arguments& arguments) {
 /// Throws UsageError for a task without one.
 const Template& template_of(const std::string& task) {
   std::vector<std::string> names;
-  for (const Template& one : kTemplates) {
+  for (const Template& one : templates()) {
     if (one.task == task) return one;
-    names.push_back(one.task);
+    names.emplace_back(one.task);
   }
   if (const TaskKind* kind = find_task(task); kind != nullptr && !kind->drawn)
     throw UsageError(fmt::format(
@@ -149,16 +328,14 @@ std::string suggested(std::filesystem::path path) {
   return path.empty() ? "mine.toml" : path.string() + ".toml";
 }
 
-}  // namespace
-
 int run_new(const Arguments& arguments, Console& console) {
   const std::filesystem::path path = arguments.positional.at(0);
   if (path.extension() != ".toml")
     throw UsageError(fmt::format("new: '{}' is no name of a study, which ends in .toml; name it {}",
                                  path.string(), suggested(path)));
   const std::string task = arguments.get("task", "recall");
-  const std::string text = fmt::format(fmt::runtime(pieces().at("head")), path.string(), name_of(path),
-                                       text_of(template_of(task), memory_of(arguments)));
+  const std::string text =
+      fmt::format(kHead, path.string(), name_of(path), text_of(template_of(task), memory_of(arguments)));
   parse_study(text, path.string());  // what it writes is right
   File file = open_file(FileSystem::real(), path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.is_open()) {
@@ -180,5 +357,29 @@ int run_new(const Arguments& arguments, Console& console) {
                                   path.string(), drawn(task, name_of(path))));
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command new_command = {
+    "new",
+    "write a commented study to start from",
+    "STUDY.toml [--task TASK] [--memory NAME]",
+    "Writes a small study with a comment on every part; never over an existing file. --task says of\n"
+    "what: recall (the default), reassign, swap, or of single tokens, with a language model around\n"
+    "each memory, mqar, words, induction. Each takes a laptop at most about two minutes. --memory NAME\n"
+    "adds a memory ('crosstalk list memories'); --memory rule has, in place of the others, one whose update\n"
+    "law stands in the study, from the delta rule (docs/rules.md).\n\n"
+    "Examples:\n"
+    "  crosstalk new mine.toml\n"
+    "  crosstalk new tokens.toml --task mqar\n"
+    "  crosstalk new gla.toml --task swap --memory gla\n"
+    "  crosstalk new law.toml --memory rule\n",
+    1,
+    1,
+    "needs the name of a file, for example: crosstalk new mine.toml",
+    {{"task", "TASK", "Task of the study (default recall)"},
+     {"memory", "NAME", "Memory to add; rule: one with a law of your own instead of the others"}},
+    run_new,
+};
 
 }  // namespace crosstalk::program

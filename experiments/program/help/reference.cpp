@@ -107,17 +107,17 @@ std::string reference() {
       "\n## Figures and tables\n\n`crosstalk plot FIGURE STORE`, `crosstalk table TABLE STORE`\n\n| figure | |\n|---|---|\n";
   text += summary_rows(figure_kinds()) + "\n| table | |\n|---|---|\n" + summary_rows(table_kinds());
   text += "\n## Commands\n\n| command | |\n|---|---|\n";
-  for (const Command& command : commands())
-    text += fmt::format("| `{}` | {} |\n", command.name, cell(command.summary));
+  for (const Command* command : commands())
+    text += fmt::format("| `{}` | {} |\n", command->name, cell(command->summary));
   return text;
 }
 
 /// Words after `option` of a command, for shells: its choices, or nothing.
 std::string bash_completion() {
   std::string cases;
-  for (const Command& command : commands()) {
+  for (const Command* command : commands()) {
     std::string flags = "--help", choices;
-    for (const CommandOption& option : command.options) {
+    for (const CommandOption& option : command->options) {
       if (option.help.empty()) continue;
       for (const std::string& flag : flags_of(option)) flags += fmt::format(" {}", flag);
       if (!option.choices.empty())
@@ -125,13 +125,13 @@ std::string bash_completion() {
                                join(flags_of(option), "|"), join(option.choices, " "));
     }
     std::string words;
-    if (command.name == "plot") words = " " + join(names_of(figure_kinds()), " ");
-    if (command.name == "table") words = " " + join(names_of(table_kinds()), " ");
-    if (command.name == "list") words = " tasks memories feature-maps figures studies";
-    if (command.name == "completion") words = " bash zsh fish";
-    if (command.name == "sample") words = " " + join(names_of(task_kinds()), " ");
+    if (command->name == "plot") words = " " + join(names_of(figure_kinds()), " ");
+    if (command->name == "table") words = " " + join(names_of(table_kinds()), " ");
+    if (command->name == "list") words = " tasks memories feature-maps figures studies";
+    if (command->name == "completion") words = " bash zsh fish";
+    if (command->name == "sample") words = " " + join(names_of(task_kinds()), " ");
     cases += fmt::format("    {})\n      case $before in\n{}      esac\n      flags=\"{}\" words=\"{}\" ;;\n",
-                         command.name, choices, flags, words);
+                         command->name, choices, flags, words);
   }
   return fmt::format(
       "# bash completion of crosstalk: source <(crosstalk completion bash)\n"
@@ -164,13 +164,13 @@ std::string fish_quoted(const std::string& text) {
 
 std::string fish_completion() {
   std::string text = "# fish completion of crosstalk: crosstalk completion fish | source\n";
-  for (const Command& command : commands()) {
-    text += fmt::format("complete -c crosstalk -n __fish_use_subcommand -a {} -d {}\n", command.name,
-                        fish_quoted(command.summary));
-    for (const CommandOption& option : command.options) {
+  for (const Command* command : commands()) {
+    text += fmt::format("complete -c crosstalk -n __fish_use_subcommand -a {} -d {}\n", command->name,
+                        fish_quoted(command->summary));
+    for (const CommandOption& option : command->options) {
       if (option.help.empty()) continue;
       const auto comma = option.name.find(',');
-      text += fmt::format("complete -c crosstalk -n '__fish_seen_subcommand_from {}' -l {}", command.name,
+      text += fmt::format("complete -c crosstalk -n '__fish_seen_subcommand_from {}' -l {}", command->name,
                           option.name.substr(0, comma));
       if (comma != std::string::npos) text += fmt::format(" -s {}", option.name.substr(comma + 1));
       if (!option.choices.empty())
@@ -182,25 +182,6 @@ std::string fish_completion() {
   }
   return text;
 }
-
-/// A line of text in troff.
-std::string troff(const std::string& text) {
-  std::string out;
-  bool line_start = true;
-  for (const char c : text) {
-    if (line_start && (c == '.' || c == '\'')) out += "\\&";
-    if (c == '\\')
-      out += "\\e";
-    else if (c == '-')
-      out += "\\-";
-    else
-      out.push_back(c);
-    line_start = c == '\n';
-  }
-  return out;
-}
-
-}  // namespace
 
 int run_reference(const Arguments& arguments, Console& console) {
   const std::string page = arguments.positional.empty() ? "" : arguments.positional[0];
@@ -239,15 +220,32 @@ int run_completion(const Arguments& arguments, Console& console) {
   return exit_done;
 }
 
+/// A line of text in troff.
+std::string troff(const std::string& text) {
+  std::string out;
+  bool line_start = true;
+  for (const char c : text) {
+    if (line_start && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out.push_back(c);
+    line_start = c == '\n';
+  }
+  return out;
+}
+
 int run_man(const Arguments&, Console& console) {
   console.out << fmt::format(
       ".TH CROSSTALK 1 \"\" \"crosstalk {}\"\n.SH NAME\ncrosstalk \\- measure how much sequence "
       "memories can hold\n.SH SYNOPSIS\n.B crosstalk\nCOMMAND [ARGUMENTS]\n.SH COMMANDS\n",
       version().version);
-  for (const Command& command : commands()) {
-    console.out << fmt::format(".SS \"crosstalk {} {}\"\n.nf\n{}.fi\n", command.name, troff(command.synopsis),
-                               troff(command.summary + ".\n\n" + command.text));
-    for (const CommandOption& option : command.options) {
+  for (const Command* command : commands()) {
+    console.out << fmt::format(".SS \"crosstalk {} {}\"\n.nf\n{}.fi\n", command->name,
+                               troff(command->synopsis), troff(command->summary + ".\n\n" + command->text));
+    for (const CommandOption& option : command->options) {
       if (option.help.empty()) continue;
       console.out << fmt::format(
           ".TP\n.B {}{}\n{}\n", troff(join(flags_of(option), ", ")),
@@ -256,5 +254,37 @@ int run_man(const Arguments&, Console& console) {
   }
   return exit_done;
 }
+
+}  // namespace
+
+extern const Command reference_command = {
+    "reference",
+    "print every key, column, figure, task and memory as one page",
+    "[tasks|families|memories|comparable|layers|apply|search]",
+    "Markdown on stdout; docs/reference.md is made by it. With 'tasks' and 'families' the tables that\n"
+    "README has, with 'memories' that of docs/memories.md, with 'comparable' and 'layers' those of\n"
+    "docs/comparable.md, with 'apply' that of docs/apply.md: inputs, equations and states; with 'search'\n"
+    "that of docs/search.md.\n\n"
+    "Example:\n  crosstalk reference > reference.md\n",
+    0,
+    1,
+    "",
+    {},
+    run_reference,
+};
+extern const Command completion_command = {
+    "completion",
+    "print completion for bash, zsh or fish",
+    "bash|zsh|fish",
+    "Example:\n  source <(crosstalk completion bash)\n  crosstalk completion fish | source\n",
+    1,
+    1,
+    "needs a shell: bash, zsh or fish",
+    {},
+    run_completion,
+};
+extern const Command man_command = {
+    "man", "print the man page", "", "Example:\n  crosstalk man | man -l -\n", 0, 0, "", {}, run_man,
+};
 
 }  // namespace crosstalk::program

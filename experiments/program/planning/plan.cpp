@@ -306,8 +306,6 @@ std::string stop_text(const std::vector<const Run*>& runs) {
   return ends.empty() ? "" : fmt::format("early stop: a run ends {}", join(ends, ", ", " or "));
 }
 
-}  // namespace
-
 int run_plan(const Arguments& arguments, Console& console) {
   Study study = study_of(arguments);
   const std::optional<TrainingOptions> asked = given_training(arguments);
@@ -346,6 +344,8 @@ int run_plan(const Arguments& arguments, Console& console) {
   }
   return exit_done;
 }
+
+}  // namespace
 
 TimeForecast print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
                         bool json, const std::optional<TrainingOptions>& asked, Console& console) {
@@ -500,5 +500,51 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
         plural(std::max<std::int64_t>(fewest, 1), "evaluation"), kLeastEvaluations));
   return all;
 }
+
+extern const Command plan_command = {
+    "plan",
+    "show what a study would train, and what of it is done",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--budget TIME] [--detect SIZE] [--json]",
+    "Reads and checks the study. Three lines say how much is to be trained, how long it takes and what to look at;\n"
+    "then it spells out the product of the axes, and lists each memory\n"
+    "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
+    "how many of its runs are in the store, and what became of them (solved, plateau, still falling, ...:\n"
+    "'crosstalk describe verdict'); when a run stops early, and whether memory can do it. The time is that of the records\n"
+    "of the store; before there are any, or with --device and --threads, it is estimated: on the CPU by trying some shapes\n"
+    "for two seconds, on a GPU, which need not be there, by the milliseconds that each memory took on one. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
+    "why. --budget 10m says what of it is trained in so long, and by which command: whole seeds, then some rates and points of one\n"
+    "seed. --detect 0.05 says how many seeds such a difference of labels needs, by the spread of the recorded runs\n"
+    "('crosstalk describe bold').\n"
+    "What labels differ in besides the swept keys, defaults included, is told: 'crosstalk describe comparable'.\n"
+    "Creates nothing.\n\n"
+    "Examples:\n"
+    "  crosstalk plan experiments/quickstart.toml\n"
+    "  crosstalk plan experiments/quickstart.toml --set task.associations=20,40 --set seeds=1\n"
+    "  crosstalk plan experiments/quickstart.toml --device cpu --threads 2\n"
+    "  crosstalk plan experiments/mqar.toml --device cuda\n"
+    "  crosstalk plan experiments/quickstart.toml --json | jq -r '.runs[] | select(.state==\"failed\").id'\n",
+    1,
+    1,
+    "needs a study file, for example: crosstalk plan experiments/quickstart.toml",
+    [] {
+      std::vector<CommandOption> options = study_options();
+      for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
+      for (CommandOption& option :
+           session_option_list())  // the time is then that of this place, whatever is recorded
+        if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
+      options.push_back({"budget", "TIME",
+                         "Say what of the study fits into so long (90s, 10m, 4h), and the command for it"});
+      options.push_back(
+          {"detect", "SIZE",
+           "Say how many seeds it takes to tell such a difference of two labels, by recorded runs"});
+      options.push_back({"metric", "NAME", "Of --detect: as in figure difference"});
+      options.push_back({"out", "STORE", "The store (default ./runs/<study>)"});
+      options.push_back(
+          {"json", "",
+           "Print JSON: study, count, product, store, time, data, warnings, labels_differ_in, slow_forms, verdicts, runs"});
+      return options;
+    }(),
+    run_plan,
+};
 
 }  // namespace crosstalk::program

@@ -135,17 +135,17 @@ TEST(Arguments, NumbersAreChecked) {
 
 TEST(Commands, AllAreInTheHelpAndTeach) {
   const std::string overview = program_help();
-  for (const Command& each : commands()) {
-    SCOPED_TRACE(each.name);
-    EXPECT_EQ(find_command(each.name), &each);
-    EXPECT_NE(overview.find("  " + each.name + " "), std::string::npos);
-    EXPECT_FALSE(each.summary.empty());
-    EXPECT_TRUE(each.run != nullptr);
-    EXPECT_TRUE(each.min_positional == 0 || !each.missing.empty());
-    const std::string help = command_help(each);
+  for (const Command* each : commands()) {
+    SCOPED_TRACE(each->name);
+    EXPECT_EQ(find_command(each->name), each);
+    EXPECT_NE(overview.find("  " + each->name + " "), std::string::npos);
+    EXPECT_FALSE(each->summary.empty());
+    EXPECT_TRUE(each->run != nullptr);
+    EXPECT_TRUE(each->min_positional == 0 || !each->missing.empty());
+    const std::string help = command_help(*each);
     EXPECT_NE(help.find("Example"), std::string::npos);
-    EXPECT_NE(help.find("crosstalk " + each.name), std::string::npos);
-    for (const CommandOption& option : each.options)
+    EXPECT_NE(help.find("crosstalk " + each->name), std::string::npos);
+    for (const CommandOption& option : each->options)
       EXPECT_EQ(help.find("--" + option.name.substr(0, option.name.find(','))) == std::string::npos,
                 option.help.empty())
           << option.name;
@@ -153,11 +153,11 @@ TEST(Commands, AllAreInTheHelpAndTeach) {
 }
 
 TEST(Commands, ExamplesInTheHelpParse) {
-  for (const Command& each : commands()) {
+  for (const Command* each : commands()) {
     std::size_t at = 0;
-    while ((at = each.text.find("\n  crosstalk " + each.name, at)) != std::string::npos) {
-      const std::size_t begin = at + 3 + std::string("crosstalk ").size() + each.name.size();
-      std::string line = each.text.substr(begin, each.text.find_first_of("|>\\\n", begin) - begin);
+    while ((at = each->text.find("\n  crosstalk " + each->name, at)) != std::string::npos) {
+      const std::size_t begin = at + 3 + std::string("crosstalk ").size() + each->name.size();
+      std::string line = each->text.substr(begin, each->text.find_first_of("|>\\\n", begin) - begin);
       std::vector<std::string> words;
       for (std::size_t i = line.find_first_not_of(' '); i != std::string::npos;
            i = line.find_first_not_of(' ', i)) {
@@ -165,7 +165,7 @@ TEST(Commands, ExamplesInTheHelpParse) {
         words.push_back(line.substr(i, end - i));
         i = end;
       }
-      EXPECT_NO_THROW(parse_arguments(each, words)) << each.name << line;
+      EXPECT_NO_THROW(parse_arguments(*each, words)) << each->name << line;
       at = begin;
     }
   }

@@ -28,7 +28,7 @@ std::vector<std::string> registered() {
   for (const auto& memory : schema.memories) names.insert(memory.name), add_choices(memory.options);
   for (const auto* specs : {&schema.model, &schema.train, &schema.eval}) add_choices(*specs);
   for (const FeatureMapInfo& map : feature_map_infos()) names.insert(map.name);
-  for (const Command& command : commands()) names.insert(command.name);
+  for (const Command* command : commands()) names.insert(command->name);
   for (const Topic& column : columns()) names.insert(column.name);
   return {names.begin(), names.end()};
 }

@@ -3,13 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
 #include "results/test_refusal.h"
-#include "results/test_said.h"
-#include "tasks/kinds/file_example.h"
 
 namespace crosstalk {
 namespace {
@@ -17,21 +13,26 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What is said of the options in a [base], of which the first line is short for several, and of the memory below it.
-TEST(Options, SayWhatIsWrong) {
-  const std::map<std::string, std::string> bases = {
-      {"(recall)\n", "task.name = \"recall\"\ntask.associations = 4\n"},
-      {"(tokens)\n",
-       "task.name = \"mqar\"\ntask.length = 32\ntask.pairs = 4\nmodel.name = \"language\"\nmodel.width = 8\n"},
-      {"(positions)\n", "model.name = \"language\"\nmodel.positions = \"learned\"\n"}};
-  crosstalk::testing::check_said(
-      CROSSTALK_SOURCE_DIR "/experiments/training/testing/options_errors.txt", [&](const std::string& text) {
-        const std::size_t end = text.find('\n') + 1;
-        std::string study = "[study]\nname = \"test\"\nseeds = [1]\n[base]\n" +
-                            bases.at(text.substr(0, end)) + text.substr(end);
-        if (study.find("[memories.") == study.npos) study += "[memories.m]\nname = \"linear_attention\"\n";
-        return crosstalk::testing::refusal_of<ConfigError>([&] { parse_study(study, "x.toml"); }, "read");
-      });
+/// What is wrong with a study of MQAR at 8 pairs and 32 tokens, with learned positions.
+std::string refusal(const std::string& lines) {
+  const std::string study =
+      "[study]\nname = \"positions\"\n[base]\nmodel.name = \"language\"\nmodel.positions = \"learned\"\n" +
+      lines + "\n[memories.softmax]\nname = \"softmax\"\n";
+  return crosstalk::testing::refusal_of<ConfigError>([&] { parse_study(study, "s.toml"); });
+}
+
+TEST(Options, LearnedPositionsMustReachTheEndOfEverySequence) {
+  const std::string mqar = "task.name = \"mqar\"\ntask.pairs = 8\ntask.length = 32";
+  EXPECT_EQ(refusal("model.max_length = 32\n" + mqar), "");
+  EXPECT_EQ(
+      refusal("model.max_length = 31\n" + mqar),
+      "s.toml:6:1: model.max_length = 31 is less than the 32 tokens of the longest sequence of training, validation and test; give at least 32");
+  const std::string mixture = mqar + "\ntask.test_segments = \"32:8:10 64:8:10\"";
+  EXPECT_EQ(refusal("model.max_length = 64\n" + mixture), "");
+  EXPECT_THAT(refusal("model.max_length = 63\n" + mixture), HasSubstr("s.toml:6:1: model.max_length = 63"));
+  const std::string words = "task.name = \"words\"\ntask.curriculum = \"4 8\"\neval.length_factors = \"1 4\"";
+  EXPECT_THAT(refusal("model.max_length = 16\n" + words),
+              HasSubstr("model.max_length = 16 is less than the 32"));
 }
 
 // Levels of 2^15 tokens: the memory itself would say so in the middle of a study.
@@ -98,48 +99,39 @@ TEST(Options, EqualPartsAreThoseOfEveryMemoryThatHasThem) {
               HasSubstr("leave one of them out"));
 }
 
-std::string read(const std::string& base, const std::string& memory, const std::string& grid = "",
-                 const std::string& seeds = "[1]") {
-  return crosstalk::testing::refusal_of<ConfigError>(
-      [&] {
-        parse_study("[study]\nname = \"test\"\nseeds = " + seeds + "\n[base]\n" + base + "\n[memories.m]\n" +
-                        memory + "\n[[grid]]\nmemory = [\"m\"]\n" + grid,
-                    "x.toml");
-      },
-      "read");
+TEST(Options, PrefixesLongerThanTheLongestSequenceAreRefused) {
+  const std::string words = "model.max_length = 32\ntask.name = \"words\"\ntask.length = 8\n",
+                    factors = "eval.length_factors = \"1 2\"\n";
+  EXPECT_EQ(refusal(words + factors + "eval.prefixes = \"3 16\""), "");
+  EXPECT_THAT(refusal(words + factors + "eval.prefixes = \"3 17\""), HasSubstr("have 16 answers"));
+  EXPECT_THAT(refusal(words + factors + "eval.prefixes = \"3 2\""), HasSubstr("\"2\" does not fit"));
+  EXPECT_THAT(refusal(words + "eval.prefixes = \"3\""), HasSubstr("set eval.length_factors"));
 }
 
-const std::string kSum = "name = \"linear_attention\"\n";
-
-void expect(const std::string& told, const std::string& base, const std::string& memory,
-            const std::string& grid = "", const std::string& seeds = "[1]") {
-  const std::string found = read(base, memory, grid, seeds);
-  const bool as_told = told == "read" ? found == told : found.find(told) != std::string::npos;
-  EXPECT_TRUE(as_told) << found << "\nwhere this was due: " << told;
-}
-
-TEST(Options, OfFilesAndSeedsWithoutEffect) {
-  const crosstalk::testing::ExampleFolder folder, real;
-  for (const char* split : {"train", "eval", "test"}) {
-    crosstalk::testing::write_example(folder.path(), split, crosstalk::testing::example_files(7, 20, 8));
-    crosstalk::testing::write_examples<double>(real.path(), split, 6, 5, 3, false);
-  }
-  const auto file = [](const crosstalk::testing::ExampleFolder& where) {
-    return "task.name = \"file\"\neval.sequences = 6\ntask.folder = \"" + where.path() + "\"\n";
-  };
-  expect("task.keys has no effect on the examples of", file(real) + "task.keys = 3\n", kSum);
-  expect("task.values has no effect on the examples of", file(real) + "task.values = 3\n", kSum);
-  const std::string same = file(folder) + "init_seed = 3\ntask.order = ";
-  expect(
-      "3:1: init_seed is fixed, and task.order = \"file\" draws nothing, so 2 seeds would be 2 times the same training; "
-      "set task.order = \"shuffled\", or give one seed",
-      same + "\"file\"\n", kSum, "", "[1, 2]");
-  expect(
-      "task.order = \"file\" draws nothing, so 2 values of data_seed would be 2 times the same training; take one",
-      same + "\"file\"\n", kSum, "[[grid]]\ndata_seed = [1, 2]\n");
-  expect("read", same + "\"file\"\n", kSum);
-  expect("read", same + "\"shuffled\"\n", kSum, "", "[1, 2]");
-  expect("read", same + "\"file\"\n", kSum + "feature_map = \"favor\"\n", "", "[1, 2]");
+TEST(Options, SchedulesThatCannotBeAreRefused) {
+  const std::string words =
+      "model.max_length = 32\ntask.name = \"words\"\ntask.curriculum = \"4 8\"\ntrain.max_steps = 100\n";
+  const std::string scheduled = words + "train.promote = \"schedule\"\n";
+  EXPECT_EQ(refusal(scheduled + "eval.every = 50"), "");
+  EXPECT_THAT(refusal(scheduled + "eval.every = 51"),
+              HasSubstr("eval.every = 51, but each of 2 stages has 50 steps of train.max_steps = 100"));
+  EXPECT_THAT(refusal("model.max_length = 64\ntask.name = \"mqar\"\ntrain.promote = \"schedule\""),
+              HasSubstr("task mqar has no curriculum"));
+  EXPECT_THAT(refusal(words + "train.warmup_steps = 3\ntrain.warmup_share = 0.1"), HasSubstr("say the same"));
+  EXPECT_THAT(refusal(words + "train.least_rate = 0.1"),
+              HasSubstr("belongs to train.schedule = \"cosine\", \"cosine_epoch\", \"linear\" and \"wsd\""));
+  EXPECT_THAT(refusal(words + "train.schedule = \"one_cycle\""),
+              HasSubstr("needs from 2 to 99 steps of warm-up of its 100"));
+  EXPECT_EQ(refusal(words + "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.1"), "");
+  EXPECT_THAT(
+      refusal(words + "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.01"),
+      HasSubstr(
+          "train.warmup_share = 0.01 of train.max_steps = 100 is 1 step of warm-up, and train.schedule = "
+          "\"one_cycle\" needs two; give at least 150 steps"));
+  const std::string mqar = "model.max_length = 64\ntask.name = \"mqar\"\ntrain.schedule = \"one_cycle\"\n";
+  EXPECT_EQ(refusal(mqar + "train.max_steps = 150\ntrain.warmup_share = 0.01"), "");
+  EXPECT_THAT(refusal(mqar + "train.max_steps = 2\ntrain.warmup_share = 0.5"),
+              HasSubstr("train.max_steps = 2, but train.schedule = \"one_cycle\" needs at least 3"));
 }
 
 }  // namespace

@@ -238,7 +238,8 @@ Pool& pool() {
 }
 
 /// Gives memory that the pool keeps to whatever needs it beside tensors, if that is all there is.
-void with_room(const char* what, const auto& make) {
+template <class F>
+void with_room(const char* what, const F& make) {
   cudaError_t code = make();
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();

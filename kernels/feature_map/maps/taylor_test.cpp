@@ -42,7 +42,8 @@ struct Lane {
   static constexpr int kLanes = kSize;
   int lane = 0;
   void sync() const {}
-  void each(int begin, int end, auto&& f) const {
+  template <class F>
+  void each(int begin, int end, F&& f) const {
     for (int i = begin + lane; i < end; i += kLanes) f(i);
   }
 };
