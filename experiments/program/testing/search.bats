@@ -82,3 +82,12 @@ floats = 9"
   diff <(head -n -1 whole.txt) <(head -n -1 parts.txt)
   cmp whole/search/laws.csv parts/search/laws.csv
 }
+
+@test "search: the files that come with the program are planned" {
+  work_in
+  local file
+  for file in "$source"/experiments/search/*.toml; do
+    "$crosstalk" search "$file" --plan >plan.txt
+    [[ $(<plan.txt) == *"afresh: up to 4 laws"* ]]
+  done
+}
