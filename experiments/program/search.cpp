@@ -89,7 +89,7 @@ class SearchCommand {
   SearchCommand(const Arguments& arguments, Console& console)
       : arguments_(arguments), console_(console), quiet_(arguments.has("quiet")) {
     const std::string& path = arguments.positional.at(0);
-    file_ = read_search(schema_, read_study_text(path), path);
+    file_ = read_search(schema_, read_study_text(path, "search", "experiments/search/delta.toml"), path);
     store_ = arguments.get("out", (fs::path("runs") / file_.name).string());
   }
 

@@ -54,6 +54,14 @@ std::vector<double> means(const BySeed& by_seed) {
   return all;
 }
 
+/// True if a key of this name stands in the node, at any depth.
+bool has_key(const TomlNode& node, std::string_view key) {
+  return std::ranges::any_of(node.items, [&](const TomlNode& item) { return has_key(item, key); }) ||
+         std::ranges::any_of(node.entries, [&](const TomlEntry& entry) {
+           return entry.key == key || has_key(entry.node, key);
+         });
+}
+
 /// Settings of tasks, and what they are called: the task, and what the file says otherwise of it elsewhere.
 std::vector<std::pair<std::string, std::string>> tasks_of(const SearchFile& file,
                                                           const std::vector<Run>& runs) {
@@ -70,7 +78,7 @@ std::vector<std::pair<std::string, std::string>> tasks_of(const SearchFile& file
     for (const auto& [key, value] : settings.at(setting)->config.values())
       if (const std::string word = key.substr(key.find('.') + 1);
           key.starts_with("task.") && values[{name, key}].size() > 1 &&
-          file.text.find(word) != std::string::npos)  // others follow from it
+          has_key(file.root, word))  // others follow from it
         more += fmt::format(" {}={}", word, crosstalk::to_text(value));
     name += more + (file.settings.count(setting) != 0 ? "" : " (fresh)");
   }

@@ -89,8 +89,9 @@ const OptionSpec* find_option(const Schema& schema, const std::string& task, con
 /// The same as in study.h and run_id.cpp, with any schema.
 Study parse_study(const Schema& schema, const std::string& text, const std::string& path,
                   const StudyOptions& options);
-/// The file, verbatim. Throws ConfigError if it cannot be read.
-std::string read_study_text(const std::filesystem::path& path);
+/// The file, verbatim. Throws ConfigError if it cannot be read, which says what a file of this kind is.
+std::string read_study_text(const std::filesystem::path& path, const char* kind = "study",
+                            const char* example = "experiments/quickstart.toml");
 std::string run_id(const Schema& schema, const Options& config);
 /// The text that run_id hashes: a line "KEY=VALUE" each.
 std::string canonical_text(const Schema& schema, const Options& config);

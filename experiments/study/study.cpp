@@ -13,22 +13,18 @@
 
 namespace crosstalk {
 
-std::string read_study_text(const std::filesystem::path& path) {
+std::string read_study_text(const std::filesystem::path& path, const char* kind, const char* example) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) {
-    const std::string reason =
-        error && error != std::errc::no_such_file_or_directory ? error.message() : "no such file";
-    throw ConfigError(fmt::format("{}: {}; a study is a TOML file such as experiments/quickstart.toml",
-                                  path.string(), reason));
-  }
-  if (std::filesystem::is_directory(status)) {
-    throw ConfigError(fmt::format("{}: is a directory; name a study file (*.toml) in it", path.string()));
-  }
-  if (!std::filesystem::is_regular_file(status)) {  // a pipe may never end, nor ever begin
-    throw ConfigError(fmt::format(
-        "{}: is no regular file; a study is a TOML file such as experiments/quickstart.toml", path.string()));
-  }
+  const auto refuse = [&](const std::string& why) {
+    throw ConfigError(
+        fmt::format("{}: {}; a {} is a TOML file such as {}", path.string(), why, kind, example));
+  };
+  if (!std::filesystem::exists(status))
+    refuse(error && error != std::errc::no_such_file_or_directory ? error.message() : "no such file");
+  if (std::filesystem::is_directory(status))
+    throw ConfigError(fmt::format("{}: is a directory; name a {} file (*.toml) in it", path.string(), kind));
+  if (!std::filesystem::is_regular_file(status)) refuse("is no regular file");  // a pipe may never end
   const auto fail = [&] {
     throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
   };

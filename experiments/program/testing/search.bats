@@ -29,7 +29,7 @@ TOML
 
 @test "search: what is wrong with a file is told, and nothing is written" {
   work_in
-  refused "no such file" "$crosstalk" search none.toml
+  refused "none.toml: no such file; a search is a TOML file such as experiments/search/delta.toml" "$crosstalk" search none.toml
   search_file "minutes = 1
 floats = 9"
   refused "s.toml:3:.*beyond the limits.*it keeps 64 floats" "$crosstalk" search s.toml
