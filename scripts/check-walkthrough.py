@@ -120,15 +120,15 @@ def main(source, build, only_apply):
 
 
 def check_op_in_memory(tree, made):
-    """The example op can be read through by the example memory."""
-    path = tree / "models/memories/decaying_delta.cpp"
+    """The example op can be read through by a memory with a `build`."""
+    path = tree / "models/memories/gated_oja.cpp"
     text = path.read_text()
     used = text.replace("return read(m, q,", "return read(m, squashed(q),")
     if used == text:
-        sys.exit("the example's read changed; use the op elsewhere")
+        sys.exit("gated_oja's read changed; use the op elsewhere")
     path.write_text(used.replace("memory_file.h\"\n", "memory_file.h\"\n#include \"models/memories/squashed.h\"\n"))
     call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk")
-    call(str(made / "crosstalk"), "describe", "decaying_delta", stdout=subprocess.DEVNULL)
+    call(str(made / "crosstalk"), "describe", "gated_oja", stdout=subprocess.DEVNULL)
     path.write_text(text)
 
 
