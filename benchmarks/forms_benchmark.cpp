@@ -146,11 +146,10 @@ void measure(const Memory& memory, Given given, const std::string& form, const s
     const std::vector<float> x = draw(name, tensor, uniform);
     const std::size_t size = x.size() * sizeof(float);
     bytes += 2 * static_cast<double>(size);
-    if (device == Device::cuda) {
+    if (device == Device::cuda)
       cuda_copy_to_device(tensor.at(0), x.data(), size);
-    } else {
+    else
       std::copy(x.begin(), x.end(), tensor.at(0));
-    }
   };
   for (const ApplyInput& input : inputs) fill(input.name, model.input(input.name));
   fill("v", model.cotangent());

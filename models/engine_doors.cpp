@@ -78,19 +78,17 @@ bool has_delta_values(Facts f) {
 }
 
 /// Doors of a read, in the order in which they are tried.
-constexpr Row kReads[] = {
-    {{Door::registers, Form::recurrent}, has_registers, always},
-    {{Door::rows, Form::recurrent}, [](Facts f) { return f.kind.value_decay; }, always},
-    {{Door::rows, Form::chunk}, [](Facts f) { return f.kind.value_decay; }, never},
-    {{Door::walk, Form::recurrent}, is_one_state, on_cpu},
-    {{Door::scores, Form::query}, is_plain, from_weights},
-    {{Door::query, Form::query}, has_weights, from_weights},
-    {{Door::delta_values, Form::parallel}, has_delta_values, pairs_pay},
-    {{Door::solve_values, Form::parallel}, is_written, pairs_pay},
-    {{Door::pairs, Form::parallel}, has_pairs, pairs_pay},
-    {{Door::key_sum, Form::chunk}, has_key_sum, always},
-    {{Door::chunks, Form::chunk}, is_one_state, always},
-};
+constexpr Row kReads[] = {{{Door::registers, Form::recurrent}, has_registers, always},
+                          {{Door::rows, Form::recurrent}, [](Facts f) { return f.kind.value_decay; }, always},
+                          {{Door::rows, Form::chunk}, [](Facts f) { return f.kind.value_decay; }, never},
+                          {{Door::walk, Form::recurrent}, is_one_state, on_cpu},
+                          {{Door::scores, Form::query}, is_plain, from_weights},
+                          {{Door::query, Form::query}, has_weights, from_weights},
+                          {{Door::delta_values, Form::parallel}, has_delta_values, pairs_pay},
+                          {{Door::solve_values, Form::parallel}, is_written, pairs_pay},
+                          {{Door::pairs, Form::parallel}, has_pairs, pairs_pay},
+                          {{Door::key_sum, Form::chunk}, has_key_sum, always},
+                          {{Door::chunks, Form::chunk}, is_one_state, always}};
 
 /// A GPU has many queries, whose weights are products of matrices.
 bool by_products(Facts f) { return f.cuda && (f.at_tokens || 4 * f.Q >= f.T) && !f.from_weights; }
@@ -106,8 +104,7 @@ constexpr Row kWeights[] = {
      },
      by_products},
     {{Door::scores, Form::query}, is_plain, always},
-    {{Door::query, Form::query}, always, always},
-};
+    {{Door::query, Form::query}, always, always}};
 
 }  // namespace
 
@@ -148,9 +145,8 @@ const std::vector<std::string>& form_names() {
 }
 const char* name_of(Form form) { return form_names()[static_cast<std::size_t>(form)].c_str(); }
 Form form_of(const std::string& name) {
-  for (std::size_t i = 0; i < form_names().size(); ++i) {
+  for (std::size_t i = 0; i < form_names().size(); ++i)
     if (form_names()[i] == name) return static_cast<Form>(i);
-  }
   throw std::logic_error("[engines] there is no form " + name);
 }
 

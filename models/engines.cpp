@@ -351,10 +351,9 @@ Var<Real> read_by_door(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
                        std::optional<double> eps = {}, Var<Real> end_factor = {}) {
   Recurrence<Real> r = given.sign ? without_signs(m, q, given, end_factor) : given;
   const Size M = m.T * writes_a_token(m, r);
-  for (auto [gate, steps] : {std::pair{&r.gain, M}, {&r.erase_gain, M}, {&r.decay, m.T}}) {
+  for (auto [gate, steps] : {std::pair{&r.gain, M}, {&r.erase_gain, M}, {&r.decay, m.T}})
     if (*gate && gate->dim(1) * gate->dim(0) * gate->dim(2) < m.B * steps * m.H)
       *gate = expand(*gate, {m.B, steps, m.H, 1});
-  }
   const auto facts_with_state = [&](const Recurrence<Real>& of) {
     ReadFacts f = facts_of(m, of);
     f.starts = static_cast<bool>(start_of(m, of)), f.keeps = f.starts || of.part || m.wants_end();

@@ -4,13 +4,8 @@
 #include "models/engine_doors.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <map>
-#include <optional>
-#include <set>
 #include <sstream>
 
 #include "kernels/law/diagonal_read.h"
@@ -20,7 +15,6 @@
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks::engines_test {
-namespace {
 
 const char* const kFile = CROSSTALK_SOURCE_DIR "/models/engines_golden.txt";
 
@@ -185,5 +179,4 @@ TEST(Engines, DoorsThatNoMemoryOfTheRegistryOpens) {
   EXPECT_EQ(door(fading), std::nullopt);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::engines_test

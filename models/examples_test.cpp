@@ -4,17 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <string>
-#include <vector>
-
 #include "kernels/base/error.h"
 #include "kernels/base/random.h"
 #include "models/memory.h"
 #include "models/model.h"
 
 namespace crosstalk::checks::examples_test {
-namespace {
 
 constexpr int n = 3, B = 2, T = 5, C = 2 * (n + 1);
 constexpr Vocabulary kVocabulary = {.keys = 0, .values = 1, .second_key = false, .tokens = 0, .numbers = n};
@@ -126,9 +121,8 @@ TEST(Examples, ProbeRecordsTheErrorThatOneGainWouldLeave) {
       along += run.read(b, q) * run.asked_y(b, q), power += run.read(b, q) * run.read(b, q);
       right += run.asked_y(b, q) * run.asked_y(b, q);
     }
-  for (const auto& [name, metric] : run.graph->query_metrics) {
+  for (const auto& [name, metric] : run.graph->query_metrics)
     for (int i = 0; i < B * Q; ++i) metrics[name] += metric->value.at(0)[i] / (B * Q);
-  }
   run.model->derive(metrics);
   EXPECT_NEAR(metrics.at("squared_error"), 2 * run.loss(), 1e-12);
   EXPECT_NEAR(metrics.at("squared_error_of_best_gain"), (right - along * along / power) / (B * Q),
@@ -243,5 +237,4 @@ TEST(Examples, WhatIsOfIdsIsRefused) {
   }
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::examples_test

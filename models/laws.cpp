@@ -146,9 +146,8 @@ Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLa
                                            : shaped<Real>(R, {m.B, m.H, m.V});
   }
   const auto& added = m.graph.add(op);
-  for (int i = 0; i < 2 * network_parts; ++i) {
+  for (int i = 0; i < 2 * network_parts; ++i)
     if (law.states[i]) hand_on(m, law.states[i], added.end[i]);
-  }
   return {&m.graph, out(added.o)};
 }
 

@@ -138,9 +138,11 @@ struct Difference {
 
 /// The layer that a memory's authors put around it: what model.layer = "published" sets where a study says nothing.
 struct PublishedLayer {
-  std::string source;  ///< where it is read: a paper, or a file at a commit
-  /// Options of the model's parts and of the memory, by their whole names.
-  std::vector<std::pair<std::string, OptionValue>> set;
+  std::string source;  ///< a paper, a file at a commit; "; FILE": the source of the memory, then the file
+  /// Options of the model's parts and of the memory: "inner=true, biases=query -out_gate, memory.mini_batch=16".
+  std::string settings = {};
+  std::vector<std::pair<std::string, OptionValue>> set =
+      {};                             ///< the same by their whole names; the registry makes it
   double expand_k = 1, expand_v = 1;  ///< keys and values of all heads, as multiples of model.width
   /// model.out_norm_eps is this times as large: K where the source divides queries by sqrt(K), which the norm of what is read
   /// undoes but for its eps: norm(o / sqrt(K); eps) = norm(o; K eps). V where the source says so.
@@ -155,9 +157,9 @@ struct PublishedLayer {
 /// A memory: a preset over parts, declared by models/memories/NAME.cpp. What figures, tables, tests and documents say of
 /// it, they take from here. Options live under "memory.".
 struct Memory {
-  std::string name;     ///< "softmax", "linear_attention", "delta", ...
-  std::string summary;  ///< one line
-  std::string does;     ///< what a token does, for tables: "fades all as the token says, then adds"
+  std::string name = {};  ///< that of its file: "softmax", "linear_attention", "delta", ...
+  std::string summary;    ///< one line
+  std::string does;       ///< what a token does, for tables: "fades all as the token says, then adds"
   Family family = Family::adds;
   /// Its law in the language of docs/rules.md, a step a line. Where it stands, what follows is made from it unless it is given:
   /// equation, laws, inputs' extents and ranges, states, state, flops, own_token, bounded_by_rank, build (models/rules/memory_law.h).

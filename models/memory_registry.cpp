@@ -13,6 +13,7 @@
 #include "models/memory_files.h"
 #include "models/mixers/language_options.h"
 #include "models/mixers/probe_model.h"
+#include "models/mixers/stack_text.h"
 #include "models/model.h"
 #include "models/parts/model_parts.h"
 #include "models/parts/parts.h"
@@ -87,11 +88,12 @@ Memory completed(Memory memory) {
   options.insert(options.end(), memory.options.begin(), memory.options.end());
   const bool has_form = std::any_of(memory.options.begin(), memory.options.end(),
                                     [](const OptionSpec& one) { return one.name == "form"; });
-  if (!has_form && !memory.keeps_keys && !memory.forms_state && !memory.states.empty()) {
+  if (!has_form && !memory.keeps_keys && !memory.forms_state && !memory.states.empty())
     options.push_back({"form", form_names().front(),
                        "which of the equal forms computes it (automatic: by shapes)", 0, 0, form_names()});
-  }
   memory.options = std::move(options);
+  memory.published.set = settings_in(memory.published.settings, memory.options);
+  if (memory.published.source.starts_with("; ")) memory.published.source.insert(0, memory.source);
   follow_law(memory);
   if (!memory.state) memory.state = state::matrix;
   if (!memory.flops) memory.flops = flops::weights<6>;
@@ -101,7 +103,10 @@ Memory completed(Memory memory) {
 const std::vector<Memory>& all_memories() {
   static const std::vector<Memory> all = [] {
     std::vector<Memory> memories;
-    for (const Memory& memory : memory_files()) memories.push_back(completed(memory));
+    for (auto& [name, memory] : memory_files()) {
+      memory.name = name;
+      memories.push_back(completed(memory));
+    }
     return memories;
   }();
   return all;
@@ -120,9 +125,8 @@ const Memory& memory_named(const std::string& name) {
 
 void Memory::resolve_alone(Options& from) const {
   try {
-    for (const Part& part : parts) {
+    for (const Part& part : parts)
       if (part.resolve) part.resolve(from);
-    }
     if (check) check(from);
   } catch (...) {
     rethrow_of(name, ".check");

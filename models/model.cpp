@@ -11,6 +11,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/text/choice.h"
 #include "kernels/embedding/lookup.h"
+#include "models/graph/passes.h"
 #include "models/memory.h"
 #include "models/mixers/language_model.h"
 #include "models/mixers/language_options.h"
@@ -141,9 +142,8 @@ void resolve_model(Options& options, const Vocabulary& vocabulary) {
   resolve_probe(options, vocabulary.keys);
   if (options.get_string("model.key_codes") == "frozen" && options.get_int("model.embedding") == 0)
     options.set("model.embedding", options.get_int("model.d_key"));
-  if (options.get_int("model.embedding") == 0) {
+  if (options.get_int("model.embedding") == 0)
     options.set("model.embedding", static_cast<std::int64_t>((vocabulary.keys + vocabulary.values) * 1.1));
-  }
 }
 
 template <class Real>
@@ -176,10 +176,10 @@ std::unique_ptr<PieceGraphs<Real>> Model<Real>::pieces(int /*B*/, SequenceShape 
 }
 
 template <class Real>
-void Model<Real>::read_inits(const Options& options) {
-  if (!options.has("model.init")) return;
+void Model<Real>::read_inits() {
+  if (!options_.has("model.init")) return;
   try {
-    parameters_.set_inits(options.get_string("model.init"));
+    parameters_.set_inits(options_.get_string("model.init"));
   } catch (const std::invalid_argument& error) {
     throw OptionError("model.init", fmt::format("model.init: {}", error.what()));
   }
@@ -194,6 +194,34 @@ void Model<Real>::allocate(const std::string& owner) {
                                                 fmt::join(names, ", ")));
   }
   parameters_.allocate();
+}
+
+template <class Real>
+std::unique_ptr<ModelGraph<Real>> Model<Real>::begun(int B, SequenceShape shape, bool train,
+                                                     int batches) const {
+  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
+  Graph<Real>& g = result->graph;
+  g.set_products(products_);
+  if (sharing_) g.set_sharing(*sharing_);
+  BatchTensors& batch = result->batch;
+  batch.B = B, batch.T = shape.T, batch.C = shape.C, batch.Q = shape.Q;
+  result->batches = batches;
+  batch.tokens = g.integers({B, shape.T, shape.C}, batches);
+  batch.query = g.integers({B, shape.Q, 1}, batches);
+  batch.position = g.integers({B, shape.Q}, batches);
+  batch.target = g.integers({B, shape.Q}, batches);
+  result->redraws =
+      !options_.has("memory.favor_redraw") || options_.get_string("memory.favor_redraw") != "fixed";
+  result->feature_seed = g.integers({2});
+  result->feature_draw = g.integers({1});
+  return result;
+}
+
+template <class Real>
+std::unique_ptr<ModelGraph<Real>> Model<Real>::planned(std::unique_ptr<ModelGraph<Real>> built) {
+  run_passes(built->graph);
+  built->graph.plan();
+  return built;
 }
 
 template <class Real>

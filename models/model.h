@@ -12,7 +12,7 @@
 #include "kernels/base/text/options.h"
 #include "models/graph/nodes.h"
 #include "models/memory.h"
-#include "models/parts/look.h"
+#include "models/parts/captured.h"
 
 namespace crosstalk {
 
@@ -84,7 +84,9 @@ struct PieceUse {
 template <class Real>
 class Model {
  public:
-  Model(Device device, int R) : parameters_(device, R) {}
+  /// `options` resolved (model.*, memory.*). `products`: what the operands of products are rounded to.
+  Model(const Options& options, Device device, int R, Precision products)
+      : parameters_(device, R), options_(options), device_(device), R_(R), products_(products) {}
   virtual ~Model() = default;
   Model(const Model&) = delete;
 
@@ -104,17 +106,25 @@ class Model {
   /// one to the one before. Throws OptionError(use.option, ...) where the model, or a memory in it, cannot go on from what a piece leaves.
   virtual std::unique_ptr<PieceGraphs<Real>> pieces(int B, SequenceShape shape, const PieceUse& use = {});
   /// A planned graph of one sequence, to be looked at after forward(): what it shows is kept. A language model shows
-  /// look.layer, with a query at every token, and its output is the logits [1,Q,answers].
-  virtual std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) = 0;
+  /// captured.layer, with a query at every token, and its output is the logits [1,Q,answers].
+  virtual std::unique_ptr<ModelGraph<Real>> capture(SequenceShape shape, Captured<Real>& captured) = 0;
 
  protected:
   /// Laws of a study by which parameters start; before the model asks for its parameters.
-  void read_inits(const Options& options);
+  void read_inits();
   /// Memory for the parameters, once the model has asked for all. Refuses laws for parameters that `owner` has not.
   void allocate(const std::string& owner);
+  /// A graph with nothing but the tensors of its batches and the draws of random features.
+  std::unique_ptr<ModelGraph<Real>> begun(int B, SequenceShape shape, bool train, int batches) const;
+  /// What `graph` gives: a graph that is built, after the passes.
+  static std::unique_ptr<ModelGraph<Real>> planned(std::unique_ptr<ModelGraph<Real>> built);
 
   ParameterBlock<Real> parameters_;
   std::optional<Sharing> sharing_;
+  Options options_;
+  Device device_;
+  int R_;
+  Precision products_;
 };
 
 /// The model that the resolved options name. `products`: what the operands of products are rounded to.

@@ -2,19 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/figure.h"
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <limits>
-
 #include "plots/drawing/drawing.h"
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::figure_test {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -171,10 +162,9 @@ TEST_F(FigureTest, UpdatesDrawTheFloorOfTheSequencesThatWereEvaluatedWhereItIsKn
     return record.label == "sum" ? std::optional(0.001 * record.config["task.associations"].get<double>())
                                  : std::nullopt;
   };
-  EXPECT_THAT(
-      rows_of(draw("updates", update_rules()), "theory"),
-      ::testing::ElementsAre("theory: sum-rule floor,,2,0,0.002,,", "theory: sum-rule floor,,4,0,0.004,,",
-                             "theory: sum-rule floor,,8,0,0.008,,"));
+  EXPECT_THAT(rows_of(draw("updates", update_rules()), "theory"),
+              ElementsAre("theory: sum-rule floor,,2,0,0.002,,", "theory: sum-rule floor,,4,0,0.004,,",
+                          "theory: sum-rule floor,,8,0,0.008,,"));
   EXPECT_THAT(script(), HasSubstr("on the sequences of these runs"));
   EXPECT_THAT(script(), Not(HasSubstr("expected")));
 }
@@ -207,7 +197,7 @@ TEST_F(FigureTest, PublishedPointsMeetTheRunsThatAgreeWithThem) {
                         published("linear", 8, 0.9, 64), published("dpfp9", 8, 0.5, 64)};
   const std::string csv = draw("capacity", two_memories());
   EXPECT_THAT(rows_of(csv, "published"),
-              ::testing::ElementsAre("published: linear,5,8,1,0.31,,", "published: linear,5,16,1,0.4,,"));
+              ElementsAre("published: linear,5,8,1,0.31,,", "published: linear,5,16,1,0.4,,"));
   EXPECT_THAT(script(), HasSubstr(R"py(("published: linear", 5): "#0072B2")py"));
   EXPECT_THAT(notes(), HasSubstr("2 of 4 published points have no run here"));
   EXPECT_THAT(notes(), HasSubstr("model.d_key (4, published 64)"));
@@ -220,8 +210,8 @@ TEST_F(FigureTest, PublishedPointsOfALabelThatTheStoreLacksAreDrawnAndNamed) {
   options_.published[0].known["memory.name"] = "mamba9";  // of their memory alone
   const std::string csv = draw("capacity", two_memories());
   EXPECT_THAT(rows_of(csv, "published: rival"),
-              ::testing::ElementsAre("published: rival,,8,1,0.31,,", "published: rival,,16,1,0.4,,"));
-  EXPECT_THAT(rows_of(csv, "published: linear"), ::testing::SizeIs(1));
+              ElementsAre("published: rival,,8,1,0.31,,", "published: rival,,16,1,0.4,,"));
+  EXPECT_THAT(rows_of(csv, "published: linear"), SizeIs(1));
   EXPECT_THAT(script(), HasSubstr(R"py("published: rival": "rival (published)",)py"));
   EXPECT_THAT(script(), HasSubstr(R"py("published": "Published",)py"));
   EXPECT_THAT(notes(), Not(HasSubstr("have no run here")));
@@ -272,12 +262,11 @@ TEST_F(FigureTest, ARowThatCannotBeDrawnIsRefusedByItsColumn) {
   RecordMap records = two_memories();
   Record& mine = add_rival(records, {{"task.name", "recall"}, {"task.associations", 8}, {"model.d_key", 4}});
   mine.eval_loss = 0.0001;
-  EXPECT_THAT(rows_of(draw("capacity", records), "mine"), ::testing::SizeIs(1));
+  EXPECT_THAT(rows_of(draw("capacity", records), "mine"), SizeIs(1));
   EXPECT_THAT(refusal("capacity-vs-state", records),
               HasSubstr("the row mine.csv:1 (\"mine\") has no state_size (or state_bytes)"));
   mine.metrics["state_bytes"] = 640;
-  EXPECT_THAT(rows_of(draw("capacity-vs-state", records), "mine,"),
-              ::testing::ElementsAre("mine,,160,1,8,8,inf,1,inf"));
+  EXPECT_THAT(rows_of(draw("capacity-vs-state", records), "mine,"), ElementsAre("mine,,160,1,8,8,inf,1,inf"));
   EXPECT_THAT(refusal("capacity-vs-parameters", records),
               HasSubstr("needs records with their number of parameters"));
   for (auto& [key, record] : records)
@@ -312,8 +301,7 @@ TEST_F(FigureTest, WhereAccuracyIsDrawnARowNeedsNoLoss) {
   EXPECT_THAT(refusal("accuracy", records), HasSubstr("has no model.width, and"));
   mine.metrics["state_bytes"] = 3000;
   options_.x = "state_bytes";
-  EXPECT_THAT(rows_of(draw("accuracy", records), "mine,"),
-              ::testing::ElementsAre("mine,,3000,1,0.7,0.7,0.7"));
+  EXPECT_THAT(rows_of(draw("accuracy", records), "mine,"), ElementsAre("mine,,3000,1,0.7,0.7,0.7"));
   EXPECT_THAT(notes(), Not(HasSubstr("diverged")));
   options_.metric = "eval_loss";
   EXPECT_THAT(refusal("accuracy", records), HasSubstr("has no eval_loss, and"));
@@ -323,14 +311,13 @@ TEST_F(FigureTest, WhereAccuracyIsDrawnARowNeedsNoLoss) {
 RecordMap at_rates(const std::vector<double>& grid) {
   RecordMap records;
   for (const double rate : grid)
-    for (const int load : {4, 8}) {
+    for (const int load : {4, 8})
       for (const char* label : {"climber", "fine"}) {
         const double loss = label[0] == 'c' ? 1e-4 / rate : std::abs(rate - 3e-3);
         Record& record = add_recall(records, label, 1, 4, load, loss);
         record.config["train.learning_rate"] = rate;
         record.metrics["test_loss"] = loss;
       }
-    }
   return records;
 }
 
@@ -423,20 +410,20 @@ TEST_F(FigureTest, PublishedPointsOfALongerTrainingAreLeftOut) {
   options_.published = {point, rival};
   for (const char* x : {"state_bytes", "model.width"}) {
     options_.x = x;
-    EXPECT_THAT(rows_of(draw("accuracy", records), "published"), ::testing::IsEmpty()) << x;
+    EXPECT_THAT(rows_of(draw("accuracy", records), "published"), IsEmpty()) << x;
     EXPECT_THAT(notes(), HasSubstr("2 of 2 published points are left out: 1 are of another training: "
                                    "train.epochs (8, published 32), 1 have no run here"));
   }
   for (auto& [key, record] : records) record.config["train.epochs"] = 32;
-  EXPECT_THAT(rows_of(draw("accuracy", records), "published"), ::testing::SizeIs(2));
+  EXPECT_THAT(rows_of(draw("accuracy", records), "published"), SizeIs(2));
 }
 
 TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   const std::string csv = draw("accuracy", widths());
   EXPECT_THAT(csv, HasSubstr("label,d_dot,model.width,n,median,lo,hi\n"));
   EXPECT_THAT(rows_of(csv, "deltanet"),
-              ::testing::ElementsAre("deltanet,,64,3,0.77,0.76,0.78", "deltanet,,256,3,1,0.99,1.01"));
-  EXPECT_THAT(rows_of(csv, "theory: chance"), ::testing::SizeIs(2));
+              ElementsAre("deltanet,,64,3,0.77,0.76,0.78", "deltanet,,256,3,1,0.99,1.01"));
+  EXPECT_THAT(rows_of(csv, "theory: chance"), SizeIs(2));
   options_.x = "state_bytes";
   PublishedPoint point;
   point.label = "deltanet", point.has_loss = false;
@@ -447,16 +434,15 @@ TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   options_.published = {point, other};
   const std::string bytes = draw("accuracy", widths());
   EXPECT_THAT(rows_of(bytes, "deltanet"),
-              ::testing::ElementsAre("deltanet,,8192,3,0.77,0.76,0.78", "deltanet,,131072,3,1,0.99,1.01"));
-  EXPECT_THAT(rows_of(bytes, "published"), ::testing::ElementsAre("published: deltanet,,8960,1,0.793,,"));
+              ElementsAre("deltanet,,8192,3,0.77,0.76,0.78", "deltanet,,131072,3,1,0.99,1.01"));
+  EXPECT_THAT(rows_of(bytes, "published"), ElementsAre("published: deltanet,,8960,1,0.793,,"));
   EXPECT_THAT(notes(), HasSubstr("1 of 2 published points are left out: 1 have no run here"));
   PublishedPoint rival = point;
   rival.label = "rival", rival.metrics = {{"eval_accuracy", 0.5}, {"state_bytes", 100}};
   PublishedPoint without = rival;
   without.metrics.erase("state_bytes");
   options_.published = {rival, without};
-  EXPECT_THAT(rows_of(draw("accuracy", widths()), "published"),
-              ::testing::ElementsAre("published: rival,,100,1,0.5,,"));
+  EXPECT_THAT(rows_of(draw("accuracy", widths()), "published"), ElementsAre("published: rival,,100,1,0.5,,"));
   EXPECT_THAT(notes(), HasSubstr("1 of 2 published points are left out: 1 have no state_bytes"));
   options_.published.clear();
   options_.x = "task.colour";
@@ -476,12 +462,12 @@ TEST_F(FigureTest, LossesOfRegressionStandBeforeTheirOptimum) {
           .metrics = {{"test_loss", 0.31}, {"test_accuracy", 0.8}, {"optimum_loss", 1.0 / pairs}};
   options_.metric = "test_loss";
   EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"),
-              ::testing::ElementsAre("theory: optimum,,8,0,0.125,,", "theory: optimum,,32,0,0.03125,,"));
+              ElementsAre("theory: optimum,,8,0,0.125,,", "theory: optimum,,32,0,0.03125,,"));
   options_.metric = "test_accuracy";
-  EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"), ::testing::IsEmpty());
+  EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"), IsEmpty());
   options_.metric = "test_loss";
   records.begin()->second.metrics["optimum_loss"] = 0.2;
-  EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"), ::testing::SizeIs(1));
+  EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"), SizeIs(1));
 }
 
 TEST_F(FigureTest, AccuracyStandsAgainstTheRateWhereNothingElseVaries) {
@@ -491,7 +477,7 @@ TEST_F(FigureTest, AccuracyStandsAgainstTheRateWhereNothingElseVaries) {
                {{"task.name", "mqar"}, {"model.width", 64}, {"train.learning_rate", rate}}, 0.1)
         .eval_accuracy = rate < 5e-3 ? 0.5 : 0.75;
   EXPECT_THAT(rows_of(draw("accuracy", records), "deltanet"),
-              ::testing::ElementsAre("deltanet,,0.001,1,0.5,0.5,0.5", "deltanet,,0.01,1,0.75,0.75,0.75"));
+              ElementsAre("deltanet,,0.001,1,0.5,0.5,0.5", "deltanet,,0.01,1,0.75,0.75,0.75"));
 }
 
 /// Two labels whose capacity is d_dot, or beyond the grid (32), or below it.
@@ -511,12 +497,12 @@ RecordMap sizes() {
 
 TEST_F(FigureTest, CapacityAgainstDdotGolden) {
   const std::string csv = draw("capacity-vs-ddot", sizes());
-  EXPECT_THAT(csv, ::testing::StartsWith("label,d_dot,d_key,n,median,lo,hi,censored,unsolved\n"
-                                         "linear,2,2,3,0,0,4,0,4\n"
-                                         "linear,4,4,3,4,4,8,0,8\n"
-                                         "linear,8,8,3,8,8,16,0,16\n"
-                                         "dpfp2,16,4,3,16,16,32,0,32\n"
-                                         "dpfp2,32,8,3,32,32,inf,1,inf\n"));
+  EXPECT_THAT(csv, StartsWith("label,d_dot,d_key,n,median,lo,hi,censored,unsolved\n"
+                              "linear,2,2,3,0,0,4,0,4\n"
+                              "linear,4,4,3,4,4,8,0,8\n"
+                              "linear,8,8,3,8,8,16,0,16\n"
+                              "dpfp2,16,4,3,16,16,32,0,32\n"
+                              "dpfp2,32,8,3,32,32,inf,1,inf\n"));
   const auto fit = rows_of(csv, "fit: slope,");
   ASSERT_EQ(fit.size(), 1u);
   double slope = 0, lo = 0, hi = 0;
@@ -596,12 +582,12 @@ TEST_F(FigureTest, DivergedRunsAreNotSolved) {
 
 TEST_F(FigureTest, CapacityAgainstStateUsesTheStateAtTheCapacity) {
   const std::string csv = draw("capacity-vs-state", sizes());
-  EXPECT_THAT(csv, ::testing::StartsWith("label,d_dot,state_size,n,median,lo,hi,censored,unsolved\n"));
+  EXPECT_THAT(csv, StartsWith("label,d_dot,state_size,n,median,lo,hi,censored,unsolved\n"));
   EXPECT_THAT(csv, HasSubstr("linear,8,64,3,8,8,16,0,16\n"));     // 8 x 8 values
   EXPECT_THAT(csv, HasSubstr("dpfp2,16,256,3,16,16,32,0,32\n"));  // 16 x 16 values
   options_.x = "state_bytes";
   const std::string bytes = draw("capacity-vs-state", sizes());
-  EXPECT_THAT(bytes, ::testing::StartsWith("label,d_dot,state_bytes,n,median,lo,hi,censored,unsolved\n"));
+  EXPECT_THAT(bytes, StartsWith("label,d_dot,state_bytes,n,median,lo,hi,censored,unsolved\n"));
   EXPECT_THAT(bytes, HasSubstr("linear,8,256,3,8,8,16,0,16\n"));
   EXPECT_THAT(script(), HasSubstr("\"x\": \"state_bytes\""));
   EXPECT_THAT(refusal("capacity", sizes()), HasSubstr("capacity-vs-state draws capacities against it"));
@@ -640,14 +626,14 @@ TEST_F(FigureTest, LengthsWithOneAnswerStandTogether) {
   }
   record.profiles["exact_by_position"] = record.profiles["accuracy_by_position"];
   const std::string csv = draw("tracking", records);
-  EXPECT_THAT(rows_of(csv, "delta,"), ::testing::SizeIs(16));
+  EXPECT_THAT(rows_of(csv, "delta,"), SizeIs(16));
   EXPECT_THAT(csv, HasSubstr("delta,8,5,1,0.5,0.5,0.5\n"));
   EXPECT_THAT(csv, HasSubstr("delta,8,35,1,0.375,0.375,0.375\n"));
   EXPECT_THAT(csv, Not(HasSubstr("prefix-exact")));
   EXPECT_THAT(script(), HasSubstr("Points: sequences of 2 neighbouring lengths."));
   EXPECT_THAT(script(), HasSubstr("Tokens before the answer"));
   record.config["task.query_at"] = "every";
-  EXPECT_THAT(rows_of(draw("tracking", records), "delta,"), ::testing::SizeIs(32));
+  EXPECT_THAT(rows_of(draw("tracking", records), "delta,"), SizeIs(32));
 }
 
 TEST_F(FigureTest, CurvesAreDrawnAtTheLargestLoadAndHoldTheLastLoss) {
@@ -729,8 +715,7 @@ TEST_F(FigureTest, PublishedLengthsStandAtTheirMultiple) {
   PublishedPoint other = point;
   other.known["task.group"] = "S4";
   options_.published = {point, other};
-  EXPECT_THAT(rows_of(draw("length", records), "published"),
-              ::testing::ElementsAre("published: kda,4,4,1,0.288,,"));
+  EXPECT_THAT(rows_of(draw("length", records), "published"), ElementsAre("published: kda,4,4,1,0.288,,"));
   EXPECT_THAT(notes(), HasSubstr("1 of 2 published points are left out: 1 have no run here"));
 }
 
@@ -985,5 +970,4 @@ TEST_F(FigureTest, RunsThatEndedTooSoonAreCountedBelow) {
   EXPECT_THAT(script(), Not(HasSubstr("still fell")));
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::figure_test

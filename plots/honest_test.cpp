@@ -1,16 +1,10 @@
 // Figures and tables that say no more than what the runs show: axes, captions, colours, numbers.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include <regex>
 
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::honest_test {
 
 class HonestTest : public FigureTest {
  protected:
@@ -46,7 +40,7 @@ RecordMap one_setting() {
 }
 
 TEST_F(HonestTest, OneSettingStandsAtItsLoadAndOnNoScale) {
-  EXPECT_THAT(draw("accuracy", one_setting()), ::testing::StartsWith("label,d_dot,task.associations,n,"));
+  EXPECT_THAT(draw("accuracy", one_setting()), StartsWith("label,d_dot,task.associations,n,"));
   EXPECT_THAT(script(), HasSubstr(" = 8\","));
   EXPECT_THAT(script(), HasSubstr("\"xticks\": [],"));
   draw("updates", one_setting());
@@ -77,14 +71,15 @@ TEST_F(HonestTest, OneLineBelowThePictureAndTheRestInTheCaption) {
   RecordMap records = one_setting();
   for (auto& [id, record] : records) record.config["memory.feature_map"] = record.label;
   draw("updates", records);
-  EXPECT_THAT(footnote(), ::testing::StartsWith(
-                              "Markers: median over 3 seeds; whiskers: range of 3 seeds (75 % interval)."));
+  EXPECT_THAT(footnote(),
+              StartsWith("Markers: median over 3 seeds; whiskers: range of 3 seeds (75 % interval)."));
   EXPECT_LE(footnote().size(), 120u);
   EXPECT_THAT(caption(),
               HasSubstr("Labels differ in feature_map: deltanet (deltanet), gated (gated), gla (gla).\n"));
   for (auto& [id, record] : records) record.eval_accuracy = 0.1;
-  draw("updates", records);  // what makes one doubt comes before all else
-  EXPECT_THAT(footnote(), HasSubstr("all 9 runs lie within its noise."));
+  draw(
+      "updates",
+      records);  // what makes one doubt comes before all else { EXPECT_THAT(footnote(), HasSubstr("all 9 runs lie within its noise.")); }
   options_.width = 3.25;
   draw("updates", records);
   EXPECT_EQ(footnote(), "Median, range of 3 seeds. 9 of 9 runs at chance.");
@@ -124,7 +119,7 @@ TEST_F(HonestTest, SolvedIsBehindTheCriterionOfTheStudy) {
     EXPECT_THAT(script(), HasSubstr("\"solved\": None,"));
   }
   EXPECT_THAT(draw("capacity-vs-state", records),
-              ::testing::AllOf(HasSubstr("deltanet,8,64,3,8,"), HasSubstr("gla,8,64,3,0,")));
+              AllOf(HasSubstr("deltanet,8,64,3,8,"), HasSubstr("gla,8,64,3,0,")));
   EXPECT_THAT(caption(),
               HasSubstr("is solved (median validation accuracy at least 0.9, at which training stops)"));
   options_.threshold = 0.25;
@@ -186,5 +181,4 @@ TEST_F(HonestTest, LatexHasPowersOfTenShortCaptionsAndPlainNames) {
   EXPECT_THAT(latex, HasSubstr("% needs \\usepackage{booktabs"));
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::honest_test

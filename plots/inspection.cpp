@@ -17,12 +17,10 @@ struct InsideFigure {
 };
 
 const std::vector<InsideFigure>& inside_figures() {
-  static const std::vector<InsideFigure> all = {
-      {"read_weights", kReadWeightsTemplate, {"read_weights"}},
-      {"key_overlap", kKeyOverlapTemplate, {"key_overlap"}},
-      {"state", kStateTemplate, {"singular_values"}},
-      {"gates", kGatesTemplate, {}},
-  };
+  static const std::vector<InsideFigure> all = {{"read_weights", kReadWeightsTemplate, {"read_weights"}},
+                                                {"key_overlap", kKeyOverlapTemplate, {"key_overlap"}},
+                                                {"state", kStateTemplate, {"singular_values"}},
+                                                {"gates", kGatesTemplate, {}}};
   return all;
 }
 

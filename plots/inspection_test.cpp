@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::inspection_test {
 
 namespace fs = std::filesystem;
 
@@ -37,5 +36,4 @@ TEST_F(Inspected, EditedAndForeignScriptsAreKept) {
   EXPECT_THROW(draw_inspection(folder_, arrays, notes_), std::runtime_error);
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::inspection_test

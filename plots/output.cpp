@@ -137,9 +137,8 @@ struct Python {
 /// The Python to use, or none and in `tried` what was looked at.
 Python find_python(std::string& tried) {
   for (const std::string& candidate : figure_pythons()) {
-    for (const auto words : {isolated, with_settings}) {
+    for (const auto words : {isolated, with_settings})
       if (run_program(words(candidate, "import matplotlib")).status == 0) return {candidate, words};
-    }
     tried += (tried.empty() ? "" : ", ") + candidate;
   }
   const char* chosen = std::getenv("CROSSTALK_PYTHON");

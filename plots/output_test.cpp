@@ -2,19 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/output.h"
 
-#include <gmock/gmock.h>
 #include <sys/stat.h>
-
-#include <algorithm>
-#include <cmath>
 
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::output_test {
 
 /// Records that suit every figure.
 RecordMap for_all_figures() {
@@ -92,12 +84,11 @@ class OutputTest : public FigureTest {
 
 TEST_F(OutputTest, WithoutMatplotlibTableAndScriptStayAndANoteSaysHow) {
   use_python("echo \"ModuleNotFoundError: No module named 'matplotlib'\" >&2; exit 1\n");
-  EXPECT_THAT(draw_capacity(), ::testing::ElementsAre(folder_ / "figure.csv", folder_ / "figure.py",
-                                                      folder_ / "figure.caption.txt"));
+  EXPECT_THAT(draw_capacity(),
+              ElementsAre(folder_ / "figure.csv", folder_ / "figure.py", folder_ / "figure.caption.txt"));
   EXPECT_THAT(notes(), AllOf(HasSubstr("pip install matplotlib (once), then"),
                              HasSubstr((folder_ / "figure.py").string())));
-  EXPECT_THAT(read(folder_ / "figure.csv"),
-              ::testing::StartsWith("label,d_dot,associations,n,median,lo,hi\n"));
+  EXPECT_THAT(read(folder_ / "figure.csv"), StartsWith("label,d_dot,associations,n,median,lo,hi\n"));
   setenv("CROSSTALK_PYTHON", (folder_ / "nowhere").c_str(), 1);
   EXPECT_EQ(draw_capacity().size(), 3u);
 }
@@ -197,8 +188,9 @@ class RenderTest : public OutputTest {
     OutputTest::SetUp();
     use_real_python();
     notes_.str("");
-    if (draw_capacity().size() != 4u && notes().find("no Python with matplotlib") != std::string::npos)
+    if (draw_capacity().size() != 4u && notes().find("no Python with matplotlib") != std::string::npos) {
       GTEST_SKIP() << notes();
+    }
   }
   /// Runs a script in the test's folder with the Python that draws figures; what it wrote.
   std::string run_by_hand(const std::string& script) {
@@ -338,10 +330,10 @@ TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
         << ": records that suit it can stand in plots/kinds/NAME_test.cpp (CROSSTALK_FIGURE_RECORDS)";
     ASSERT_EQ(paths.size(), 5u) << kind.name << ": " << notes();
     const std::string pdf = read(paths[2]);
-    EXPECT_THAT(pdf, ::testing::StartsWith("%PDF")) << kind.name;
+    EXPECT_THAT(pdf, StartsWith("%PDF")) << kind.name;
     EXPECT_THAT(pdf, Not(HasSubstr("/Type3"))) << kind.name;
     EXPECT_THAT(pdf, HasSubstr("/FontFile2")) << kind.name;
-    EXPECT_THAT(read(paths[3]), ::testing::StartsWith("\x89PNG")) << kind.name;
+    EXPECT_THAT(read(paths[3]), StartsWith("\x89PNG")) << kind.name;
   }
   EXPECT_FALSE(has_leftovers());
 }
@@ -438,5 +430,4 @@ TEST_F(RenderTest, ZeroLossesRenderOnALogAxis) {
   EXPECT_EQ(draw_figure("updates", rows_of(records), options_, notes_).size(), 5u) << notes();
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::output_test

@@ -1,12 +1,17 @@
 // Invented records and a folder of its own for each test of plots/.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <gtest/gtest.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -16,6 +21,8 @@
 
 namespace crosstalk {
 
+using ::testing::AllOf, ::testing::ElementsAre, ::testing::HasSubstr, ::testing::IsEmpty, ::testing::Not,
+    ::testing::SizeIs, ::testing::StartsWith;
 using RecordMap = std::map<std::string, Record>;
 
 inline Record& add_record(RecordMap& records, const std::string& label, std::int64_t seed, std::int64_t d_dot,

@@ -5,13 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 
 #include "tasks/kinds/file_example.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::data_look_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -127,5 +125,4 @@ TEST(Spaces, AreEstimatedByRepeats) {
   EXPECT_LT(longer->tested, 0.01);
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::data_look_test

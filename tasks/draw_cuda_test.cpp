@@ -1,17 +1,12 @@
 // L2: every task draws the same integers on the GPU as on the CPU. Skipped without a GPU.
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-
 #include "kernels/base/buffer.h"
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/testing/cuda_test.h"
 #include "tasks/kinds/file_example.h"
 #include "tasks/testing.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::draw_cuda_test {
 
 using testing::make_task;
 using testing::Settings;
@@ -131,5 +126,4 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
   }
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::draw_cuda_test

@@ -2,10 +2,15 @@
 // help for its own tests.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
+#include <numeric>
+#include <set>
 #include <vector>
 
 #include "kernels/testing/refused.h"
@@ -13,6 +18,8 @@
 #include "tasks/testing.h"
 
 namespace crosstalk::testing {
+
+using ::testing::HasSubstr;
 
 struct Golden {
   const char* variant;
@@ -38,6 +45,31 @@ struct Counts : std::vector<int> {
 inline void expect_uniform(std::initializer_list<std::vector<int>> all) {
   for (const std::vector<int>& counts : all)
     EXPECT_LT(std::abs(uniformity_score(counts)), 4) << ::testing::PrintToString(counts);
+}
+
+/// The first `count` sequences of a split, one after the other: for (const SequenceView& s : drawn(*task, Split::eval, 3, 200)).
+struct Drawn {
+  struct At {
+    Drawn* all;
+    std::uint64_t n;
+    SequenceView operator*() const { return all->buffer.draw(all->data_seed, n); }
+    void operator++() { ++n; }
+    bool operator!=(const At& other) const { return n != other.n; }
+  };
+  At begin() { return {this, 0}; }
+  At end() { return {this, count}; }
+
+  SequenceBuffer buffer;
+  std::uint64_t data_seed, count;
+  std::shared_ptr<const Task> owned = {};
+};
+inline Drawn drawn(const Task& task, Split split, std::uint64_t data_seed, std::uint64_t count) {
+  return {SequenceBuffer(task, split), data_seed, count};
+}
+inline Drawn drawn(const std::string& task, const Settings& settings, Split split, std::uint64_t data_seed,
+                   std::uint64_t count) {
+  const std::shared_ptr<const Task> owned = make_task(task, settings);
+  return {SequenceBuffer(*owned, split), data_seed, count, owned};
 }
 
 inline Settings with(Settings settings, const Settings& more) {

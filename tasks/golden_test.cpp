@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::golden_test {
 
 /// FNV-1a (64 bit) over the bytes, least significant first, of the first eight sequences of a split.
 std::uint64_t stream_hash(const Task& task, Split split) {
@@ -44,5 +43,4 @@ TEST(Golden, EveryTaskIsPinned) {
   }
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::golden_test

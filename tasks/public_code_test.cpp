@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -15,8 +14,7 @@
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::public_code_test {
 
 using testing::Settings;
 using IdRanges = std::vector<std::pair<int, int>>;  ///< first, end
@@ -203,5 +201,4 @@ TEST(PublicCode, OtherLawsAreToldApart) {
   }
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::public_code_test

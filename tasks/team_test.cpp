@@ -12,8 +12,7 @@
 #include "tasks/kinds/mqar_sequence.h"
 #include "tasks/task.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::team_test {
 
 struct Crew {
   explicit Crew(int lanes) : barrier(lanes), said(static_cast<std::size_t>(lanes)) {}
@@ -98,5 +97,4 @@ TEST(Team, SortsInRisingOrder) {
   }
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::team_test

@@ -61,24 +61,24 @@ class Inspector {
     head_ = request.head;
   }
 
-  Inspection look() {
+  Inspection result() {
     require_unchanged(*task_);
     add_sequence();
-    Look<double> look = layer();
-    const auto graph = run(sequence_.shape, sequence_.tokens, look, true);
+    Captured<double> captured = layer();
+    const auto graph = run(sequence_.shape, sequence_.tokens, captured, true);
     const SequenceShape& shape = sequence_.shape;
     add("output", {shape.Q, task_->vocabulary().values}, values_of(graph->output->value));
-    for (const auto& [name, value] : look.tensors) add_tensor(name, value->value);
+    for (const auto& [name, value] : captured.tensors) add_tensor(name, value->value);
     for (const char* name : {"decay", "log_decay"}) add_half_lives(name);
-    add_weights(look);
+    add_weights(captured);
     add_overlap();
-    if (!look.states.empty()) add_states();
+    if (!captured.states.empty()) add_states();
     if (head_) keep_head();
     return std::move(result_);
   }
 
  private:
-  /// The layer of a language model that is looked into: that which is asked for, or the first with a memory.
+  /// The inspected layer of a language model: the requested one, or the first with a memory.
   void choose_layer(std::optional<int> wanted) {
     if (!language_) {
       if (wanted) throw std::out_of_range("only a language model has layers; this model is one memory");
@@ -100,10 +100,10 @@ class Inspector {
                                         conv ? "base_conv is no memory" : "there is none",
                                         fmt::join(there, ", ")));
   }
-  Look<double> layer() const {
-    Look<double> look;
-    look.layer = result_.layer;
-    return look;
+  Captured<double> layer() const {
+    Captured<double> captured;
+    captured.layer = result_.layer;
+    return captured;
   }
   const Memory& memory() const { return memory_of(layer_options_); }
 
@@ -188,10 +188,10 @@ class Inspector {
     part("query_inputs", sequence_.shape.Q, n + 1, n), part("query_outputs", sequence_.shape.Q, 2 * n + 1, 1);
   }
 
-  /// One forward pass over tokens; with the sequence's queries, or one that nobody looks at.
-  std::unique_ptr<ModelGraph<double>> run(SequenceShape shape, const std::int32_t* tokens, Look<double>& look,
-                                          bool with_queries) {
-    auto graph = model_->look(shape, look);
+  /// One forward pass over tokens; with the sequence's queries, or a dummy query.
+  std::unique_ptr<ModelGraph<double>> run(SequenceShape shape, const std::int32_t* tokens,
+                                          Captured<double>& captured, bool with_queries) {
+    auto graph = model_->capture(shape, captured);
     fill(*graph->batch.tokens, tokens);
     const std::vector<std::int32_t> nothing(static_cast<std::size_t>(shape.Q), 0),
         all(static_cast<std::size_t>(shape.Q), shape.T);
@@ -228,14 +228,14 @@ class Inspector {
     add("half_life", std::vector<std::int64_t>(decay->dims), std::move(lives));
   }
 
-  void add_weights(const Look<double>& look) {
-    if (look.weights == nullptr) return;
-    const Tensor<double>& tensor = look.weights->value;
+  void add_weights(const Captured<double>& captured) {
+    if (captured.weights == nullptr) return;
+    const Tensor<double>& tensor = captured.weights->value;
     std::vector<double> weights = values_of(tensor);
-    if (look.eps) {
+    if (captured.eps) {
       const auto M = static_cast<std::size_t>(tensor.columns());
       for (auto row = weights.begin(); row != weights.end(); row += static_cast<std::ptrdiff_t>(M)) {
-        double sum = *look.eps;
+        double sum = *captured.eps;
         for (std::size_t i = 0; i < M; ++i) sum += row[static_cast<std::ptrdiff_t>(i)];
         for (std::size_t i = 0; i < M; ++i) row[static_cast<std::ptrdiff_t>(i)] /= sum;
       }
@@ -270,11 +270,11 @@ class Inspector {
     std::vector<double> at, values, ranks;
     std::int64_t H = 0, n = 0;
     for (const int t : all) {
-      Look<double> look = layer();
-      const auto graph = run({t, sequence_.shape.C, 1}, sequence_.tokens, look, false);
-      for (const auto& [name, state] : look.states)
+      Captured<double> captured = layer();
+      const auto graph = run({t, sequence_.shape.C, 1}, sequence_.tokens, captured, false);
+      for (const auto& [name, state] : captured.states)
         states[t][name] = {name, "", "", dims_of(state->value), values_of(state->value), false};
-      if (spectra.count(t) == 0 || look.states.count("S") == 0) continue;
+      if (spectra.count(t) == 0 || captured.states.count("S") == 0) continue;
       const InspectArray& S = states[t]["S"];
       if (S.dims.size() != 3) continue;  // no matrix a head
       H = S.dims[0];
@@ -316,7 +316,7 @@ class Inspector {
   }
 
   const Options& config_;
-  Options layer_options_;  ///< those of the layer that is looked into
+  Options layer_options_;  ///< of the inspected layer
   bool language_;
   std::int64_t heads_ = 1;
   std::optional<int> head_;
@@ -336,7 +336,7 @@ const InspectArray* Inspection::find(const std::string& name) const {
 }
 
 Inspection inspect(const Options& config, const Weights& weights, const InspectRequest& request) {
-  return Inspector(config, weights, request).look();
+  return Inspector(config, weights, request).result();
 }
 
 }  // namespace crosstalk

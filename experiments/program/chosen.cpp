@@ -55,51 +55,51 @@ Texts telling_apart(const std::vector<Run>& runs, const Texts& keys) {
       seen[key].insert(text_of_value(value));
       ++times[key];
     }
-  Texts telling;
+  Texts differing;
   for (const auto& [key, values] : seen)
-    if (values.size() > 1 || times[key] < runs.size()) telling.push_back(key);
-  return telling;
+    if (values.size() > 1 || times[key] < runs.size()) differing.push_back(key);
+  return differing;
 }
 
 /// Adds what the store has more than one value of, the study's among them: a study of one memory or task finds its own in a store of
 /// six. In their training alone they may differ, for rates may be tried with fewer steps.
 void tell_apart_tried(const std::vector<Run>& runs, const RecordList& tried, const Texts& keys,
-                      Texts& telling) {
+                      Texts& differing) {
   std::map<std::string, std::set<std::string>> asked;
   for (const Run& run : runs)
     for (const auto& [key, value] : run.config.values())
       if (key.starts_with("task.") || key.starts_with("model.") || key.starts_with("memory."))
         asked[key].insert(text_of_value(value));
   for (const auto& [key, values] : asked) {
-    if (std::ranges::find(keys, key) != keys.end() || std::ranges::find(telling, key) != telling.end())
+    if (std::ranges::find(keys, key) != keys.end() || std::ranges::find(differing, key) != differing.end())
       continue;
     std::set<std::string> seen;
     for (const Record* record : tried) seen.insert(same_for_equal(config_text(*record, key).value_or("")));
-    if (seen.size() > 1 && std::ranges::includes(seen, values)) telling.push_back(key);
+    if (seen.size() > 1 && std::ranges::includes(seen, values)) differing.push_back(key);
   }
 }
 
 /// "deltanet, task.motif = 3, task.vocabulary = 16": of the keys that tell runs apart, those that a study says rather than derives.
-std::string place_text(const Run& run, const Texts& telling) {
+std::string place_text(const Run& run, const Texts& differing) {
   static const std::set<std::string> said = {"model.width", "model.layers", "model.heads", "model.stack"};
   std::string text = run.label;
-  for (const std::string& key : telling)
+  for (const std::string& key : differing)
     if (run.config.has(key) && (key.starts_with("task.") || said.count(key) != 0))
       text += fmt::format(", {} = {}", key, value_in(run.config, key));
   return text;
 }
 
 /// "; the nearest run differs in model.out_norm_eps (1e-05, asked 0.00128)": of those that were tried under the label of `run`.
-std::string nearest_text(const Run& run, const RecordList& tried, const Texts& telling) {
-  const Texts asked = values_in(run.config, telling);
+std::string nearest_text(const Run& run, const RecordList& tried, const Texts& differing) {
+  const Texts asked = values_in(run.config, differing);
   Texts fewest;
   for (const Record* record : tried) {
     if (record->label != run.label || record->status == RunStatus::failed) continue;
-    const Texts theirs = values_in(*record, telling);
+    const Texts theirs = values_in(*record, differing);
     Texts differ;
-    for (std::size_t i = 0; i < telling.size(); ++i)
+    for (std::size_t i = 0; i < differing.size(); ++i)
       if (theirs[i] != asked[i])
-        differ.push_back(fmt::format("{} ({}, asked {})", telling[i], theirs[i], asked[i]));
+        differ.push_back(fmt::format("{} ({}, asked {})", differing[i], theirs[i], asked[i]));
     if (fewest.empty() || differ.size() < fewest.size()) fewest = differ;
   }
   return fewest.empty() ? "" : "; the nearest run differs in " + join(fewest, ", ", " and ");
@@ -179,17 +179,17 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
   for (const std::string& key : keys)
     if (std::ranges::none_of(runs, [&](const Run& run) { return run.config.has(key); }))
       throw std::invalid_argument(fmt::format("{}: no run of the study has the key \"{}\"", what, key));
-  Texts telling = telling_apart(runs, keys);
-  tell_apart_tried(runs, tried, keys, telling);
+  Texts differing = telling_apart(runs, keys);
+  tell_apart_tried(runs, tried, keys, differing);
   struct Point {
     std::set<Texts> asked, tried, best;
     bool found = false;
   };
   std::map<Texts, Point> points;
   for (const Run& run : runs)
-    points[values_in(run.config, telling)].asked.insert(values_in(run.config, keys));
+    points[values_in(run.config, differing)].asked.insert(values_in(run.config, keys));
   const auto point_of = [&](const Record* record) -> Point* {
-    const auto found = points.find(values_in(*record, telling));
+    const auto found = points.find(values_in(*record, differing));
     return found == points.end() ? nullptr : &found->second;
   };
   RecordList here;  // what the study does not ask for has no say
@@ -207,9 +207,10 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
   std::int64_t incomplete = 0, untried = 0;
   std::string first_untried;
   for (const Run& run : runs) {
-    Point& point = points.at(values_in(run.config, telling));
+    Point& point = points.at(values_in(run.config, differing));
     if (point.best.empty()) {
-      if (first_untried.empty()) first_untried = place_text(run, telling) + nearest_text(run, tried, telling);
+      if (first_untried.empty())
+        first_untried = place_text(run, differing) + nearest_text(run, tried, differing);
       untried += point.found ? 0 : 1;
       point.found = true;
       continue;
@@ -217,11 +218,11 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
     if (point.best.size() > 1)
       throw std::invalid_argument(fmt::format(
           "{}: at {} it has {} best values of {}, of runs that differ in something else or were raced (train.race); give one of them",
-          what, place_text(run, telling), point.best.size(), join(keys, ",")));
+          what, place_text(run, differing), point.best.size(), join(keys, ",")));
     const Texts& best = *point.best.begin();
     if (point.asked.count(best) == 0)
       throw std::invalid_argument(fmt::format("{}: at {} the best {} is {}, which the study does not have",
-                                              what, place_text(run, telling), join(keys, ","),
+                                              what, place_text(run, differing), join(keys, ","),
                                               join(best, ",")));
     if (!point.found) {
       point.found = true;

@@ -48,8 +48,7 @@ struct Sequence {
   /// Summands of the scaled products of query i, from token 0 on, or null.
   const Real* extra(int i) const { return op.extra ? op.extra.value.at(r) + row(i) * T : nullptr; }
   /// Calls f(j, bias) for the tokens seen, from the last to the first.
-  template <class F>
-  void for_tokens(SeenTokens seen, F&& f) const {
+  void for_tokens(SeenTokens seen, auto&& f) const {
     Real decay = 0;
     for (int j = seen.own; j >= seen.first; --j) {
       if (j < seen.last) f(j, decay - slope * static_cast<Real>(seen.own - j));

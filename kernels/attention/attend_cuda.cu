@@ -27,8 +27,8 @@ struct Row {
 
   __device__ explicit Row(const Attend<Real>& op) {
     const int B = op.B(), H = op.H(), Q = op.Q();
-    row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-    exists = row < static_cast<std::int64_t>(B) * H * Q;
+    row = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+    exists = row < std::int64_t{B} * H * Q;
     if (!exists) return;
     T = op.T(), K = op.K(), lane = threadIdx.x % 32;
     r = blockIdx.y, i = static_cast<int>(row % Q), h = static_cast<int>(row / Q % H),
@@ -42,8 +42,7 @@ struct Row {
   }
 
   /// Calls f(j, bias) for the tokens seen, the last first, a token a lane.
-  template <class F>
-  __device__ void for_tokens(F&& f) const {
+  __device__ void for_tokens(auto&& f) const {
     Real carry = 0;  // of the tokens behind: the sum of their g
     for (int base = seen.own; base >= seen.first; base -= 32) {
       const int j = base - lane;
@@ -59,9 +58,8 @@ struct Row {
   }
   /// Zeroes what is not seen of a row.
   __device__ void clear(Real* a) const {
-    for (int j = lane; j < T; j += 32) {
+    for (int j = lane; j < T; j += 32)
       if (j < seen.first || j >= seen.last) a[j] = 0;
-    }
   }
 };
 
@@ -129,17 +127,15 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
     Real* d_extra = kExtra ? op.extra.gradient.at(row.r) + row.row * row.T : nullptr;
     const Real scale = kExtra ? Real(1) : static_cast<Real>(op.scale);
     const auto give = [&](int j, Real gradient) {
-      if constexpr (kExtra) {
+      if constexpr (kExtra)
         put(op.extra.write, d_extra + j, gradient);
-      } else {
+      else
         out[j] = gradient;
-      }
     };
-    if constexpr (!kExtra) {
+    if constexpr (!kExtra)
       row.clear(out);
-    } else if (op.extra.write == Write::overwrite) {
+    else if (op.extra.write == Write::overwrite)
       row.clear(d_extra);
-    }
     if (op.kernel == Kernel::exp) {
       for (int j = seen.first + row.lane; j < seen.last; j += 32) give(j, scale * d_bias(j));
     } else {
@@ -178,10 +174,10 @@ __global__ void __launch_bounds__(kThreads) sum_queries(const __grid_constant__ 
   const int tiles = (T + kThreads - 1) / kThreads, bh = static_cast<int>(blockIdx.x) / tiles;
   const int n = static_cast<int>(blockIdx.x % tiles * kThreads + threadIdx.x);
   if (n >= T) return;
-  const Real* rows = op.d_s.value.at(r) + static_cast<std::int64_t>(bh) * Q * T + n;
+  const Real* rows = op.d_s.value.at(r) + std::int64_t{bh} * Q * T + n;
   Real sum = 0;
 #pragma unroll 8
-  for (int i = 0; i < Q; ++i) sum += rows[static_cast<std::int64_t>(i) * T];
+  for (int i = 0; i < Q; ++i) sum += rows[std::int64_t{i} * T];
   put(op.log_decay.write, HeadRows<Real>(op.log_decay.gradient, r, bh / H, bh % H, T, H, 1)(n), sum);
 }
 
@@ -193,14 +189,14 @@ __global__ void __launch_bounds__(32) sum_rows(const __grid_constant__ Attend<Re
   const int h = blockIdx.x, r = blockIdx.y;
   Real sum = 0;
   for (int bi = threadIdx.x; bi < B * Q; bi += 32)
-    sum += op.d_s.value.at(r)[((static_cast<std::int64_t>(bi / Q) * H + h) * Q + bi % Q) * T];
+    sum += op.d_s.value.at(r)[((std::int64_t{bi / Q} * H + h) * Q + bi % Q) * T];
   sum = warp_sum(sum);
   if (threadIdx.x == 0) put(field.write, field.gradient.at(r) + h, -sum);
 }
 
 template <class Real>
 dim3 row_grid(const Attend<Real>& op) {
-  const std::int64_t rows = static_cast<std::int64_t>(op.B()) * op.H() * op.Q();
+  const std::int64_t rows = std::int64_t{op.B()} * op.H() * op.Q();
   return dim3(blocks_for(rows, kWarps), static_cast<unsigned>(op.R()));
 }
 
@@ -215,16 +211,15 @@ struct OneKey {
   int r, b, h, t, lane;
   bool exists, seen;
   std::int64_t at;  ///< of the token in a row of weights
-  __device__ explicit OneKey(const Attend<Real>& op)
-      : r(static_cast<int>(blockIdx.y)), lane(static_cast<int>(threadIdx.x) % 32) {
+  __device__ explicit OneKey(const Attend<Real>& op) : r(static_cast<int>(blockIdx.y)), lane(CT_LANE) {
     const int T = op.T(), H = op.H(), tiles = (T + kWarps - 1) / kWarps;
     const int bh = static_cast<int>(blockIdx.x) / tiles;
-    t = static_cast<int>(blockIdx.x) % tiles * kWarps + static_cast<int>(threadIdx.x) / 32;
+    t = static_cast<int>(blockIdx.x) % tiles * kWarps + CT_WARP;
     b = bh / H, h = bh % H;
     exists = t < T;
     const SeenTokens tokens = seen_tokens(op, r, b, 0);
     seen = t >= tokens.first && t < tokens.last;
-    at = static_cast<std::int64_t>(bh) * T + t;
+    at = std::int64_t{bh} * T + t;
   }
 };
 template <class Real>
@@ -299,8 +294,7 @@ void query_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>
   if (Q == 1 && by_sequences(op)) {
     ColumnSum<Real> sum;
     sum.rows = T, sum.columns = K, sum.batch = op.B();
-    sum.x = op.k.value.data, sum.x_replica = op.k.value.replica_stride,
-    sum.x_batch = static_cast<std::int64_t>(T) * K;
+    sum.x = op.k.value.data, sum.x_replica = op.k.value.replica_stride, sum.x_batch = std::int64_t{T} * K;
     sum.weight = weights.data, sum.weight_replica = weights.replica_stride, sum.weight_batch = T;
     sum.seen = op.position.value.data, sum.seen_replica = op.position.value.replica_stride;
     sum.scale = scale;

@@ -95,10 +95,9 @@ struct AttendMix {
   }
   /// Kernels of whole heads write bf16, and add to no gradient.
   void check_writes() const {
-    for (const In<Real>* field : {&x, &k, &v}) {
+    for (const In<Real>* field : {&x, &k, &v})
       if (field->gradient.is_bf16() && field->write == Write::add)
         throw std::logic_error("[attend_mix] a gradient in bf16 is written, not added to");
-    }
   }
   void plan() {
     if (!x || !k || !v || x.value.rank != 4 || k.value.rank != 4 || v.value.rank != 4 ||
@@ -108,10 +107,9 @@ struct AttendMix {
         (sink && (sink.value.size() != H() || !normalised)) || (linear && normalised))
       throw std::logic_error("[attend_mix] shapes do not fit");
     for (const Tensor<Real>* t :
-         {&x.gradient, &k.value, &k.gradient, &v.value, &v.gradient, &o.value, &o.gradient}) {
+         {&x.gradient, &k.value, &k.gradient, &v.value, &v.gradient, &o.value, &o.gradient})
       if (t->format != x.value.format)
         throw std::logic_error("[attend_mix] x, k, v, o and their gradients have one format");
-    }
     if (is_bf16() && !takes_bf16())
       throw std::logic_error(
           "[attend_mix] only whole heads of multiples of 8, or such of more than 64, may be bf16");

@@ -13,7 +13,7 @@ constexpr int kHeadThreads = 1024, kRowThreads = 256;
 constexpr double kUnit = static_cast<double>(kLog2E);
 
 dim3 grid_of(const AttendMix<float>& op, int rows, int per_block, bool whole) {
-  const std::int64_t heads = static_cast<std::int64_t>(op.B()) * op.H();
+  const std::int64_t heads = std::int64_t{op.B()} * op.H();
   return dim3(whole ? static_cast<unsigned>(heads) * blocks_for(rows, per_block)
                     : blocks_for(heads * rows, per_block),
               static_cast<unsigned>(op.k.value.R));
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(32) make_phases(const __grid_constant__ Attend
   const int lane = threadIdx.x;
   const HeadRows<float> g(op.log_decay.value, r, bh / op.H(), h, T, op.H(), 1);
   const double slope = op.slope ? static_cast<double>(op.slope.value.at(r)[h]) : 0;
-  float* out = op.phase.value.at(r) + 2 * static_cast<std::int64_t>(bh) * T;
+  float* out = op.phase.value.at(r) + 2 * std::int64_t{bh} * T;
   double carry = 0;
   for (int base = 0; base < T; base += 32) {
     const int n = base + lane;
@@ -44,10 +44,9 @@ __global__ void __launch_bounds__(32) make_phases(const __grid_constant__ Attend
 template <class Number>
 __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constant__ AttendMix<float> op) {
   constexpr int kLanes = 16;
-  const std::int64_t rows = static_cast<std::int64_t>(op.B()) * op.H() * op.Q();
-  const std::int64_t row =
-      static_cast<std::int64_t>(blockIdx.x) * (kRowThreads / kLanes) + threadIdx.x / kLanes;
-  const int r = blockIdx.y, lane = static_cast<int>(threadIdx.x) % kLanes, V = op.V();
+  const std::int64_t rows = std::int64_t{op.B()} * op.H() * op.Q();
+  const std::int64_t row = std::int64_t{blockIdx.x} * (kRowThreads / kLanes) + threadIdx.x / kLanes;
+  const int r = blockIdx.y, lane = CT_THREAD % kLanes, V = op.V();
   float D = 0;
   if (row < rows && op.normalised) {
     const int bh = static_cast<int>(row / op.Q()), i = static_cast<int>(row % op.Q());
@@ -63,8 +62,7 @@ __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constan
       }
     }
   }
-#pragma unroll
-  for (int offset = kLanes / 2; offset > 0; offset /= 2) D += __shfl_xor_sync(kFullWarp, D, offset);
+  CT_UNROLL(int offset = kLanes / 2; offset > 0; offset /= 2) D += __shfl_xor_sync(kFullWarp, D, offset);
   if (row < rows && lane == 0) op.d_rows.value.at(r)[2 * row] = D;
 }
 
@@ -72,8 +70,8 @@ __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constan
 __global__ void __launch_bounds__(32) decay_gradients(const __grid_constant__ AttendMix<float> op) {
   const int bh = static_cast<int>(blockIdx.x), b = bh / op.H(), r = blockIdx.y, T = op.T(), Q = op.Q();
   const int lane = threadIdx.x;
-  const float* rows = op.d_rows.value.at(r) + 2 * static_cast<std::int64_t>(bh) * Q;
-  const float* columns = op.d_columns.value.at(r) + static_cast<std::int64_t>(bh) * T;
+  const float* rows = op.d_rows.value.at(r) + 2 * std::int64_t{bh} * Q;
+  const float* columns = op.d_columns.value.at(r) + std::int64_t{bh} * T;
   const HeadRows<float> out(op.log_decay.gradient, r, b, bh % op.H(), T, op.H(), 1);
   double carry = 0;
   for (int base = T - 1; base >= 0; base -= 32) {
@@ -101,7 +99,7 @@ __global__ void __launch_bounds__(kHeadThreads)
   double distances = 0, sunk = 0;
   for (int bi = threadIdx.x; bi < B * Q; bi += kHeadThreads) {
     const int b = bi / Q, i = bi % Q;
-    const std::int64_t row = (static_cast<std::int64_t>(b) * H + h) * Q + i;
+    const std::int64_t row = (std::int64_t{b} * H + h) * Q + i;
     const float* kept = op.d_rows.value.at(r) + 2 * row;
     if (op.slope.wanted()) distances -= static_cast<double>(kept[1]) * max(seen_tokens(op, r, b, i).own, 0);
     if (op.sink.wanted())
@@ -109,9 +107,8 @@ __global__ void __launch_bounds__(kHeadThreads)
                                                  static_cast<double>(op.row.value.at(r)[row]) / unit);
   }
   for (int bj = threadIdx.x; bj < B * T && op.slope.wanted(); bj += kHeadThreads)
-    distances += static_cast<double>(
-                     op.d_columns.value.at(r)[(static_cast<std::int64_t>(bj / T) * H + h) * T + bj % T]) *
-                 (bj % T);
+    distances +=
+        static_cast<double>(op.d_columns.value.at(r)[(std::int64_t{bj / T} * H + h) * T + bj % T]) * (bj % T);
   distances = block_sum(distances), sunk = block_sum(sunk);
   if (threadIdx.x != 0) return;
   if (op.slope.wanted()) put(op.slope.write, op.slope.gradient.at(r) + h, static_cast<float>(distances));
@@ -119,10 +116,10 @@ __global__ void __launch_bounds__(kHeadThreads)
 }
 
 /// Calls f with the tile type of the op's sizes and precision, and the type of its numbers.
-template <class F>
-void with_tile(const AttendMix<float>& op, F&& f) {
+void with_tile(const AttendMix<float>& op, auto&& f) {
   const int D = op.K() > op.V() ? op.K() : op.V();
-  const auto with_size = [&]<Precision kPrecision>() {
+  const auto with_size = [&](auto precision) {
+    constexpr Precision kPrecision = precision();
     if (D <= 32) {
       f(Tile<kPrecision, 32>{}, 0.f);
     } else if (D <= 64) {
@@ -135,13 +132,7 @@ void with_tile(const AttendMix<float>& op, F&& f) {
                : with_number(Tile<Precision::bf16, 256, true>{});
     }
   };
-  if (op.products == Precision::bf16) {
-    with_size.template operator()<Precision::bf16>();
-  } else if (op.products == Precision::tf32) {
-    with_size.template operator()<Precision::tf32>();
-  } else {
-    with_size.template operator()<Precision::full>();
-  }
+  with_value<Precision::bf16, Precision::tf32, Precision::full>(op.products, with_size);
 }
 
 void launch_tiles(const Exec& exec, const char* name, const AttendMix<float>& op,
@@ -164,17 +155,15 @@ bool in_whole_heads(const AttendMix<float>& op) {
 }
 
 /// Calls f with the kernels' tiles and how whole heads of the op's sizes are cut.
-template <class F>
-void with_whole_heads(const AttendMix<float>& op, const F& f) {
+void with_whole_heads(const AttendMix<float>& op, const auto& f) {
   using Narrow = Tile<Precision::bf16, 64>;
   const WholeHead cut = op.whole_head(shared_memory_limit());
-  if (cut.columns > 64) {
+  if (cut.columns > 64)
     f(Whole<Tile<Precision::bf16, 128>, 8>{}, cut);
-  } else if (cut.warps > 4) {
+  else if (cut.warps > 4)
     f(Whole<Narrow, 8>{}, cut);
-  } else {
+  else
     f(Whole<Narrow, 4>{}, cut);
-  }
 }
 
 void phases(const Exec& exec, const AttendMix<float>& op) {
@@ -220,9 +209,8 @@ void give_gradients(const Exec& exec, const AttendMix<float>& op) {
                    std::max(op.Q(), op.T()), gradient_bytes<decltype(tile)>());
     });
   }
-  if (op.log_decay.wanted()) {
+  if (op.log_decay.wanted())
     launch(exec, "attend_mix backward (log_decay)", decay_gradients, grid_of(op, 1, 1, true), 32, 0, op);
-  }
   if (!op.slope.wanted() && !op.sink.wanted()) return;
   launch(exec, "attend_mix backward (heads)", head_gradients, per_replica(op.H(), op.k.value.R), kHeadThreads,
          0, op, kUnit);

@@ -19,9 +19,9 @@ struct Phase {
 };
 
 /// Phi of token n of a sequence and head bh; 0 without a bias.
-__device__ __forceinline__ Phase phase_of(const AttendMix<float>& op, int r, int bh, int n) {
+CT_DEVICE Phase phase_of(const AttendMix<float>& op, int r, int bh, int n) {
   if (!op.biased() || n < 0 || n >= op.T()) return {};
-  const float* pair = op.phase.value.at(r) + 2 * (static_cast<std::int64_t>(bh) * op.T() + n);
+  const float* pair = op.phase.value.at(r) + 2 * (std::int64_t{bh} * op.T() + n);
   return {pair[0], pair[1]};
 }
 
@@ -39,13 +39,13 @@ struct Query : SeenBy {
 
 /// kKept: with L and D, which forward and the first kernel of backward have left.
 template <bool kKept>
-__device__ __forceinline__ Query query_of(const AttendMix<float>& op, int r, int bh, int i) {
+CT_DEVICE Query query_of(const AttendMix<float>& op, int r, int bh, int i) {
   Query q;
   if (i >= op.Q()) return q;
   const SeenTokens seen = seen_tokens(op, r, bh / op.H(), i);
   q.first = seen.first, q.last = seen.last, q.phase = phase_of(op, r, bh, seen.own);
   if constexpr (kKept) {
-    const std::int64_t row = static_cast<std::int64_t>(bh) * op.Q() + i;
+    const std::int64_t row = std::int64_t{bh} * op.Q() + i;
     q.row = op.row.value.at(r)[row], q.along = op.d_rows.value.at(r)[2 * row];
   }
   return q;
@@ -53,8 +53,7 @@ __device__ __forceinline__ Query query_of(const AttendMix<float>& op, int r, int
 
 /// Rows of a field of this sequence and head, floats or operands.
 template <class Number>
-__device__ __forceinline__ HeadRows<Number> rows_of(const AttendMix<float>& op, const Tensor<float>& t, int r,
-                                                    int bh) {
+CT_DEVICE HeadRows<Number> rows_of(const AttendMix<float>& op, const Tensor<float>& t, int r, int bh) {
   Tensor<Number> of;
   of.data = reinterpret_cast<Number*>(t.data);
   of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
@@ -62,7 +61,7 @@ __device__ __forceinline__ HeadRows<Number> rows_of(const AttendMix<float>& op, 
 }
 
 /// Sum over the four lanes that share rows.
-__device__ __forceinline__ float row_sum(float x) {
+CT_DEVICE float row_sum(float x) {
   x += __shfl_xor_sync(kFullWarp, x, 1);
   return x + __shfl_xor_sync(kFullWarp, x, 2);
 }
@@ -81,24 +80,18 @@ struct RunningRows {
   /// Scores of tokens j0 .. become weights, 2^(s - largest), and what was summed before is scaled to the new
   /// largest score. bias(half, c): of the row and of token j0 + c.
   template <int kCount, class Bias>
-  __device__ __forceinline__ void weigh(bool normalised, float scale, const Query (&query)[2], int j0,
-                                        const Bias& bias, float (&s)[kCount][4]) {
+  CT_DEVICE void weigh(bool normalised, float scale, const Query (&query)[2], int j0, const Bias& bias,
+                       float (&s)[kCount][4]) {
     const int c0 = 2 * (threadIdx.x % 4);
     float now[2] = {largest[0], largest[1]};
     const int first[2] = {query[0].first - j0 - c0, query[1].first - j0 - c0};
     const int last[2] = {query[0].last - j0 - c0, query[1].last - j0 - c0};
-#pragma unroll
-    for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int c = n * 8 + e % 2;
-        s[n][e] =
-            c >= first[e / 2] && c < last[e / 2] ? fmaf(s[n][e], scale, bias(e / 2, c + c0)) : -INFINITY;
-        now[e / 2] = fmaxf(now[e / 2], s[n][e]);
-      }
+    CT_FOR2(n, kCount, e, 4) {
+      const int c = n * 8 + e % 2;
+      s[n][e] = c >= first[e / 2] && c < last[e / 2] ? fmaf(s[n][e], scale, bias(e / 2, c + c0)) : -INFINITY;
+      now[e / 2] = fmaxf(now[e / 2], s[n][e]);
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       float m = now[half];
       m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 1));
       m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 2));
@@ -107,19 +100,13 @@ struct RunningRows {
       const float factor = normalised ? power_of_two(largest[half] - now[half]) : 1;
       largest[half] = m;
       total[half] *= factor;
-#pragma unroll
-      for (int n = 0; n < D / 8; ++n) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
+      CT_FOR(n, D / 8) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
     }
-#pragma unroll
-    for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
-    }
+    CT_FOR2(n, kCount, e, 4) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
   }
   /// Adds up the totals. factor: turns sums into values read.
-  __device__ __forceinline__ void finish(bool normalised, float (&factor)[2]) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+  CT_DEVICE void finish(bool normalised, float (&factor)[2]) {
+    CT_FOR(half, 2) {
       total[half] = row_sum(total[half]);
       factor[half] = !normalised ? 1 : total[half] > 0 ? 1 / total[half] : 0;
     }
@@ -127,29 +114,23 @@ struct RunningRows {
 };
 
 /// Keeps L / log 2 of query i, if backward wants it.
-__device__ __forceinline__ void keep_row(const AttendMix<float>& op, int r, int bh, int i, float largest,
-                                         float total) {
+CT_DEVICE void keep_row(const AttendMix<float>& op, int r, int bh, int i, float largest, float total) {
   if (op.row && i < op.Q())
-    op.row.value.at(r)[static_cast<std::int64_t>(bh) * op.Q() + i] =
+    op.row.value.at(r)[std::int64_t{bh} * op.Q() + i] =
         op.normalised && total > 0 ? largest + log2f(total) : 0;
 }
 
 /// Scores of tokens j0 .. become weights s scale 2^bias.
 template <int kCount, class Bias>
-__device__ __forceinline__ void weigh_linear(float scale, const Query (&query)[2], int j0, const Bias& bias,
-                                             float (&s)[kCount][4]) {
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int c = n * 8 + 2 * (static_cast<int>(threadIdx.x) % 4) + e % 2;
-      s[n][e] = query[e / 2].sees(j0 + c) ? s[n][e] * scale * power_of_two(bias(e / 2, c)) : 0;
-    }
+CT_DEVICE void weigh_linear(float scale, const Query (&query)[2], int j0, const Bias& bias,
+                            float (&s)[kCount][4]) {
+  CT_FOR2(n, kCount, e, 4) {
+    const int c = n * 8 + 2 * (CT_THREAD % 4) + e % 2;
+    s[n][e] = query[e / 2].sees(j0 + c) ? s[n][e] * scale * power_of_two(bias(e / 2, c)) : 0;
   }
 }
 /// Its weigh_back(); returns the gradient of the bias.
-__device__ __forceinline__ float weigh_linear_back(const SeenBy& q, int j, float scale, float bias, float& s,
-                                                   float& d) {
+CT_DEVICE float weigh_linear_back(const SeenBy& q, int j, float scale, float bias, float& s, float& d) {
   const float fade = q.sees(j) ? power_of_two(bias) : 0;
   s *= scale * fade;
   const float d_bias = s * d;
@@ -158,8 +139,7 @@ __device__ __forceinline__ float weigh_linear_back(const SeenBy& q, int j, float
 }
 
 /// Score s of token j and d_o . v become weight and gradient of the score.
-__device__ __forceinline__ void weigh_back(const SeenBy& q, int j, float scale, float bias, float& s,
-                                           float& d) {
+CT_DEVICE void weigh_back(const SeenBy& q, int j, float scale, float bias, float& s, float& d) {
   s = q.sees(j) ? power_of_two(fmaf(s, scale, bias - q.row)) : 0;
   d = s * (d - q.along);
 }

@@ -23,8 +23,7 @@ struct Shape {
   Precision products = Precision::full;
   bool in_bf16 = false;  ///< x, k, v, o and their gradients
 
-  template <class Op>
-  void configure(Op& op) const {
+  void configure(auto& op) const {
     op.normalised = normalised, op.strict = strict, op.before = before, op.eps = eps, op.scale = scale;
     op.window = window;
     if constexpr (requires { op.linear; }) op.products = products, op.linear = linear;
@@ -61,9 +60,8 @@ OpCase make(const std::string& name, const Shape& s, const Fill& gate = uniform(
   for (const auto& [field, dims] : inputs(s))
     op.input(field, dims, field == "log_decay" ? gate : field == "slope" ? uniform(0.1, 1) : normal());
   for (const auto& [field, there] :
-       {std::pair{"log_decay", s.decays}, {"slope", s.slopes}, {"sink", s.sinks}}) {
+       {std::pair{"log_decay", s.decays}, {"slope", s.slopes}, {"sink", s.sinks}})
     if (!there) op.absent(field);
-  }
   if (s.positions) op.integers("position", {s.B, s.Q}, positions(s.T));
   op.output("o", {s.B, s.Q, s.H, s.V}).workspace("row", {s.B, s.H, s.Q});
   op.workspace("phase", {s.B, s.H, s.T, 2}).workspace("d_rows", {s.B, s.H, s.Q, 2});
@@ -77,11 +75,10 @@ OpCase make(const std::string& name, const Shape& s, const Fill& gate = uniform(
       return;
     }
     const auto& [attend, mix] = chain_of(set, s, "row_of_chain");
-    if (back) {
+    if (back)
       backward(exec, mix), backward(exec, attend);
-    } else {
+    else
       forward(exec, attend), forward(exec, mix);
-    }
   };
   op.forward([run_op](const Exec& exec, auto& set) { run_op(exec, set, false); });
   op.backward([run_op](const Exec& exec, auto& set) { run_op(exec, set, true); });
@@ -219,7 +216,9 @@ TEST(AttendMixTest, RefusesToAddToGradientsInBf16) {
     field->write = Write::overwrite;
   }
   op.o.value.format = op.o.gradient.format = Format::bf16;
-  if (!op.takes_bf16()) GTEST_SKIP() << "whole heads do not fit this GPU";
+  if (!op.takes_bf16()) {
+    GTEST_SKIP() << "whole heads do not fit this GPU";
+  }
   EXPECT_NO_THROW(op.plan());
   op.k.write = Write::add;
   EXPECT_THROW(op.plan(), std::logic_error);
@@ -241,10 +240,9 @@ TEST_F(AttendMixOnCuda, OneVariableInThreeFields) {
   exec.device = Device::cuda;
   TensorSet<float> three, one(Device::cuda);
   op.fill(three, {0, 1}), op.fill(one, {0, 1});
-  for (const char* name : {"x", "v"}) {
+  for (const char* name : {"x", "v"})
     for (int r = 0; r < 2; ++r)
       std::copy_n(three.real("k").at(r), three.real("k").size(), three.real(name).at(r));
-  }
   op.run_forward({}, three), op.run_backward({}, three);
   auto tied = bound<AttendMix, float>(one, [&](auto& o) { s.configure(o); });
   tied.x = tied.v = tied.k;

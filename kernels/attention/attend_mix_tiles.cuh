@@ -14,7 +14,7 @@ namespace crosstalk::device {
 template <class Tile>
 constexpr int kTileAlign = Tile::kSwizzled ? 2 * Tile::kPiece : 0;
 template <class Tile>
-__device__ __forceinline__ Tile first_tile(unsigned char* memory) {
+CT_DEVICE Tile first_tile(unsigned char* memory) {
   if constexpr (Tile::kSwizzled) memory += -__cvta_generic_to_shared(memory) & (kTileAlign<Tile> - 1);
   return {reinterpret_cast<typename Tile::Number*>(memory)};
 }
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
   const int bh = static_cast<int>(blockIdx.x) / blocks, r = blockIdx.y;
   // The last queries see most: they begin.
   const int i0 = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kTileRows;
-  const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 * 16;
+  const int lane = threadIdx.x % 32, r0 = CT_WARP * 16;
   const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
              v = rows_of<Number>(op, op.v.value, r, bh);
   const Query query[2] = {query_of<false>(op, r, bh, i0 + r0 + lane / 4),
@@ -49,8 +49,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
                                            : -INFINITY);
   if constexpr (std::is_same_v<Number, float>) {
     constexpr int kEach = kTileRows / Tile::kStride, kBatch = kEach < 16 ? kEach : 16;
-#pragma unroll
-    for (int i = 0; i < kEach; i += kBatch) {
+    CT_UNROLL(int i = 0; i < kEach; i += kBatch) {
       Four<float> some[kBatch];
       const int from = i * Tile::kStride;
       Tile::fetch(x, i0 + from, Q, K, some);
@@ -63,27 +62,23 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
     if (!__syncthreads_or(query[0].sees_of(j0, j0 + kColumns) || query[1].sees_of(j0, j0 + kColumns)))
       continue;
     load<kColumns>(ks, k, K, vs, v, V, j0, T);
-    if (biased && static_cast<int>(threadIdx.x) < kColumns)
-      phases[threadIdx.x] = phase_of(op, r, bh, j0 + static_cast<int>(threadIdx.x));
+    if (biased && CT_THREAD < kColumns) phases[threadIdx.x] = phase_of(op, r, bh, j0 + CT_THREAD);
     tiles_filled<Tile>();
     float s[kCount][4];
     scores(xs, r0, ks, 0, s);
     const auto bias = [&](int half, int c) { return biased ? query[half].phase - phases[c] : 0.f; };
-    if (Tile::kSwizzled && op.linear) {
+    if (Tile::kSwizzled && op.linear)
       weigh_linear(scale, query, j0, bias, s);
-    } else {
+    else
       rows.weigh(op.normalised, scale, query, j0, bias, s);
-    }
     mix(s, vs, 0, rows.sums);
   }
   float factor[2];
   rows.finish(op.normalised, factor);
   store(Write::overwrite, rows_of<Number>(op, op.o.value, r, bh), i0 + r0, Q, V, rows.sums, factor);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2)
     if (lane % 4 == 0)
       keep_row(op, r, bh, i0 + r0 + lane / 4 + 8 * half, rows.largest[half], rows.total[half]);
-  }
 }
 
 /// Shared memory of a block on every GPU that this code is compiled for.
@@ -101,7 +96,7 @@ constexpr int gradient_bytes() {
 /// The padding of rows, 16 bytes each, holds what columns have besides their numbers: a query, or a phase. Where there is none,
 /// they lie behind the tiles.
 template <class Number, class Tile>
-__device__ __forceinline__ Number* beside_row(const Tile& tile, int row) {
+CT_DEVICE Number* beside_row(const Tile& tile, int row) {
   static_assert(sizeof(Number) <= Tile::bytes(1) - Tile::kD * sizeof(typename Tile::Number) &&
                 Tile::bytes(1) % 16 == 0);
   return reinterpret_cast<Number*>(tile.numbers + row * Tile::kStep + Tile::kD);
@@ -115,13 +110,13 @@ struct GradientTiles {
   SeenBy* const queries =
       reinterpret_cast<SeenBy*>(ws.numbers + Tile::kColumns * Tile::kStep);  // where swizzled
 
-  __device__ __forceinline__ SeenBy& query_at(int c) const {
+  CT_DEVICE SeenBy& query_at(int c) const {
     if constexpr (Tile::kSwizzled)
       return queries[c];
     else
       return *beside_row<SeenBy>(ys, c);
   }
-  __device__ __forceinline__ Phase& phase_at(int c) const {
+  CT_DEVICE Phase& phase_at(int c) const {
     if constexpr (Tile::kSwizzled)
       return reinterpret_cast<Phase*>(queries + Tile::kColumns)[c];
     else
@@ -131,25 +126,22 @@ struct GradientTiles {
 
 /// Sums along rows of what biases weigh, a thread's two of `rows` from `row` on, for the gradients of phases.
 template <bool kKeys>
-__device__ __forceinline__ void keep_lines(const AttendMix<float>& op, int r, int bh, int row, int rows,
-                                           const float (&line)[2]) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+CT_DEVICE void keep_lines(const AttendMix<float>& op, int r, int bh, int row, int rows,
+                          const float (&line)[2]) {
+  CT_FOR(half, 2) {
     const float sum = row_sum(line[half]);
-    const std::int64_t at = static_cast<std::int64_t>(bh) * rows + row + 8 * half;
+    const std::int64_t at = std::int64_t{bh} * rows + row + 8 * half;
     if (threadIdx.x % 4 != 0 || row + 8 * half >= rows) continue;
-    if (kKeys) {
+    if (kKeys)
       op.d_columns.value.at(r)[at] = sum;
-    } else {
+    else
       op.d_rows.value.at(r)[2 * at + 1] = sum;
-    }
   }
 }
 
 /// Gradients of rows n0 .. n0 + 64 of one side.
 template <Side kSide, class Tile, class Number>
-__device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r, int bh, int n0,
-                                               unsigned char* memory) {
+CT_DEVICE void tile_gradients(const AttendMix<float>& op, int r, int bh, int n0, unsigned char* memory) {
   constexpr bool kKeys = kSide != Side::queries, kScores = kSide != Side::values,
                  kValues = kKeys && (Tile::kD <= 128 || !kScores);  // or registers hold one of both sums
   constexpr int kColumns = Tile::kColumns, kPart = Tile::kPart, kCount = kPart / 8;
@@ -160,14 +152,11 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
              v = rows_of<Number>(op, op.v.value, r, bh), d_o = rows_of<Number>(op, op.o.gradient, r, bh);
   Query own[2];  // of keys: the phase alone
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if constexpr (kKeys) {
+  CT_FOR(half, 2)
+    if constexpr (kKeys)
       own[half].phase = phase_of(op, r, bh, row + 8 * half);
-    } else {
+    else
       own[half] = query_of<true>(op, r, bh, row + 8 * half);
-    }
-  }
   const float scale = static_cast<float>(op.scale) * (op.linear ? 1 : kLog2E);
   const bool biased = op.biased();
   float sums[kScores ? Tile::kD / 8 : 1][4] = {}, value_sums[kValues ? Tile::kD / 8 : 1][4] = {},
@@ -187,8 +176,7 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
       if (biased) tiles.phase_at(thread) = kKeys ? column.phase : phase_of(op, r, bh, m0 + thread);
     }
     tiles_filled<Tile>();
-#pragma unroll 1
-    for (int c0 = 0; c0 < kColumns; c0 += kPart) {
+    CT_ROLLED(int c0 = 0; c0 < kColumns; c0 += kPart) {
       bool meet;  // whether any pair of this warp is seen
       if constexpr (kKeys) {
         const SeenBy& q = tiles.query_at(c0 + lane % kPart);
@@ -200,22 +188,18 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
       float a[kCount][4], d[kCount][4] = {};
       scores(xs, r0, ys, c0, a);
       if constexpr (kScores) scores(us, r0, ws, c0, d);
-#pragma unroll
-      for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
-          const SeenBy& q = kKeys ? tiles.query_at(c) : own[e / 2];
-          float bias = 0;
-          if (biased)
-            bias = kKeys ? tiles.phase_at(c) - own[e / 2].phase : own[e / 2].phase - tiles.phase_at(c);
-          const int j = kKeys ? row + e / 2 * 8 : m0 + c;
-          if (Tile::kSwizzled && op.linear) {
-            line[e / 2] += weigh_linear_back(q, j, scale, bias, a[n][e], d[n][e]);
-          } else {
-            weigh_back(q, j, scale, bias, a[n][e], d[n][e]);
-            line[e / 2] += d[n][e];
-          }
+      CT_FOR2(n, kCount, e, 4) {
+        const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
+        const SeenBy& q = kKeys ? tiles.query_at(c) : own[e / 2];
+        float bias = 0;
+        if (biased)
+          bias = kKeys ? tiles.phase_at(c) - own[e / 2].phase : own[e / 2].phase - tiles.phase_at(c);
+        const int j = kKeys ? row + e / 2 * 8 : m0 + c;
+        if (Tile::kSwizzled && op.linear) {
+          line[e / 2] += weigh_linear_back(q, j, scale, bias, a[n][e], d[n][e]);
+        } else {
+          weigh_back(q, j, scale, bias, a[n][e], d[n][e]);
+          line[e / 2] += d[n][e];
         }
       }
       if constexpr (kScores) mix(d, ys, c0, sums);

@@ -34,24 +34,23 @@ struct Whole {
 /// Neighbours that a thread moves at once. Of row n of N and C numbers a row; outside of these, any others.
 template <class Number>
 constexpr int kMoved = sizeof(Number) == sizeof(float) ? 4 : 8;
-__device__ __forceinline__ Four<float> whole_fetch(const HeadRows<float>& rows, int n, int N, int c, int C) {
+CT_DEVICE Four<float> whole_fetch(const HeadRows<float>& rows, int n, int N, int c, int C) {
   return *reinterpret_cast<const Four<float>*>(rows(min(n, N - 1)) + (c < C ? c : 0));
 }
-__device__ __forceinline__ uint4 whole_fetch(const HeadRows<std::uint16_t>& rows, int n, int N, int c,
-                                             int C) {
+CT_DEVICE uint4 whole_fetch(const HeadRows<std::uint16_t>& rows, int n, int N, int c, int C) {
   return *reinterpret_cast<const uint4*>(rows(min(n, N - 1)) + (c < C ? c : 0));
 }
-__device__ __forceinline__ void whole_keep(std::uint16_t* to, const Four<float>& x, bool inside) {
+CT_DEVICE void whole_keep(std::uint16_t* to, const Four<float>& x, bool inside) {
   *reinterpret_cast<uint2*>(to) =
       inside ? make_uint2(bf16_pair(x.v[0], x.v[1]), bf16_pair(x.v[2], x.v[3])) : make_uint2(0, 0);
 }
-__device__ __forceinline__ void whole_keep(std::uint16_t* to, const uint4& x, bool inside) {
+CT_DEVICE void whole_keep(std::uint16_t* to, const uint4& x, bool inside) {
   *reinterpret_cast<uint4*>(to) = inside ? x : make_uint4(0, 0, 0, 0);
 }
-__device__ __forceinline__ float whole_dot(const Four<float>& x, const Four<float>& y) {
+CT_DEVICE float whole_dot(const Four<float>& x, const Four<float>& y) {
   return (x.v[0] * y.v[0] + x.v[1] * y.v[1]) + (x.v[2] * y.v[2] + x.v[3] * y.v[3]);
 }
-__device__ __forceinline__ float whole_dot(const uint4& x, const uint4& y) {
+CT_DEVICE float whole_dot(const uint4& x, const uint4& y) {
   const auto pair = [](unsigned a, unsigned b) {
     return __uint_as_float(a << 16) * __uint_as_float(b << 16) +
            __uint_as_float(a & 0xffff0000) * __uint_as_float(b & 0xffff0000);
@@ -61,17 +60,14 @@ __device__ __forceinline__ float whole_dot(const uint4& x, const uint4& y) {
 
 /// take_rows() of floats, at once.
 template <int kTeam, class Tile>
-__device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0,
-                                          int count, int N, int C) {
+CT_DEVICE void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0, int count, int N,
+                         int C) {
   constexpr int kStride = kTeam / Tile::kFours, kBatch = kTeam > 32 ? 16 : kOwnRows / kStride;
   const int c = thread % Tile::kFours * 4;
-#pragma unroll 1
-  for (int n = thread / Tile::kFours; n < count; n += kBatch * kStride) {
+  CT_ROLLED(int n = thread / Tile::kFours; n < count; n += kBatch * kStride) {
     Four<float> x[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) x[i] = whole_fetch(rows, n0 + n + i * kStride, N, c, C);
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
+    CT_FOR(i, kBatch) x[i] = whole_fetch(rows, n0 + n + i * kStride, N, c, C);
+    CT_FOR(i, kBatch) {
       const int row = n + i * kStride;
       if (row < count) whole_keep(tile.place(row, c), x[i], n0 + row < N && c < C);
     }
@@ -79,9 +75,8 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
 }
 /// The same of queries and d_o. With `seen`: also the tokens that each query sees, its L and its D.
 template <int kTeam, class Number, class Tile>
-__device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, int bh, int thread,
-                                             const Tile& xs, const Tile& us, SeenBy* seen, int n0,
-                                             int count) {
+CT_DEVICE void take_queries(const AttendMix<float>& op, int r, int bh, int thread, const Tile& xs,
+                            const Tile& us, SeenBy* seen, int n0, int count) {
   constexpr int kMany = kMoved<Number>, kAcross = Tile::kD / kMany, kStride = kTeam / kAcross;
   constexpr int kBatch = Tile::kD > 64 ? 8 : 4;
   const int c = thread % kAcross * kMany, Q = op.Q(), K = op.K(), V = op.V();
@@ -89,27 +84,23 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
   take_rows<kTeam>(thread, xs, rows_of<Number>(op, op.x.value, r, bh), n0, count, Q, K);
   if (!seen) return take_rows<kTeam>(thread, us, d_o, n0, count, Q, V);
   using Moved = decltype(whole_fetch(o, 0, 0, 0, 0));
-#pragma unroll 1
-  for (int row0 = thread / kAcross; row0 < count; row0 += kBatch * kStride) {
+  CT_ROLLED(int row0 = thread / kAcross; row0 < count; row0 += kBatch * kStride) {
     Moved a[kBatch], b[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
+    CT_FOR(i, kBatch) {
       const int n = n0 + row0 + i * kStride;
       a[i] = whole_fetch(d_o, n, Q, c, V), b[i] = whole_fetch(o, n, Q, c, V);
     }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
+    CT_FOR(i, kBatch) {
       const int row = row0 + i * kStride, n = n0 + row;
       float along = op.normalised && c < V ? whole_dot(a[i], b[i]) : 0;
-#pragma unroll
-      for (int offset = kAcross / 2; offset > 0; offset /= 2)
+      CT_UNROLL(int offset = kAcross / 2; offset > 0; offset /= 2)
         along += __shfl_xor_sync(kFullWarp, along, offset);
       if (row >= count) continue;
       whole_keep(us.place(row, c), a[i], n < Q && c < V);
       if (c > 0) continue;
       SeenBy query = {0, 0, 0, along};
       if (n < Q) {
-        const std::int64_t at = static_cast<std::int64_t>(bh) * Q + n;
+        const std::int64_t at = std::int64_t{bh} * Q + n;
         const SeenTokens tokens = seen_tokens(op, r, bh / op.H(), n);
         query.first = tokens.first, query.last = tokens.last, query.row = op.row.value.at(r)[at];
         op.d_rows.value.at(r)[2 * at] = along;
@@ -119,32 +110,26 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
   }
 }
 
-__device__ __forceinline__ void put_whole(Write mode, float* to, const float (&v)[4]) {
-#pragma unroll
-  for (int e = 0; e < 4; ++e) put(mode, to + e, v[e]);
+CT_DEVICE void put_whole(Write mode, float* to, const float (&v)[4]) {
+  CT_FOR(e, 4) put(mode, to + e, v[e]);
 }
-__device__ __forceinline__ void put_whole(Write, std::uint16_t* to, const float (&v)[4]) {
+CT_DEVICE void put_whole(Write, std::uint16_t* to, const float (&v)[4]) {
   *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
 }
 
 /// Puts the sums of a warp into `shared`, [parts][rows][D], from row n0 on.
 template <int D>
-__device__ __forceinline__ void share_sums(float* shared, int n0, const float (&sums)[D / 8][4]) {
+CT_DEVICE void share_sums(float* shared, int n0, const float (&sums)[D / 8][4]) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      *reinterpret_cast<float2*>(shared + (n0 + lane / 4 + 8 * half) * D + n * 8 + 2 * (lane % 4)) =
-          make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
-  }
+  CT_FOR2(n, D / 8, half, 2)
+    *reinterpret_cast<float2*>(shared + (n0 + lane / 4 + 8 * half) * D + n * 8 + 2 * (lane % 4)) =
+        make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
 }
 
 /// Adds the sums of warps that share queries, in their order; stores values read, and L.
 template <class Cut, class Number>
-__device__ __forceinline__ void read_shared(const AttendMix<float>& op, int r, int bh, const WholeHead& cut,
-                                            const float2* tops, const float* shared,
-                                            const HeadRows<Number>& o) {
+CT_DEVICE void read_shared(const AttendMix<float>& op, int r, int bh, const WholeHead& cut,
+                           const float2* tops, const float* shared, const HeadRows<Number>& o) {
   using Tile = typename Cut::Tile;
   constexpr int D = Tile::kD, kThreads = Cut::kThreads;
   const int thread = threadIdx.x, parts = cut.parts, rows = cut.blocks * kOwnRows;
@@ -158,13 +143,11 @@ __device__ __forceinline__ void read_shared(const AttendMix<float>& op, int r, i
       const float factor = !normalised ? 1 : of.x == -INFINITY ? 0 : power_of_two(of.x - top);
       const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
       sum += factor * of.y;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) v[e] += factor * some.v[e];
+      CT_FOR(e, 4) v[e] += factor * some.v[e];
     }
     if (c == 0) keep_row(op, r, bh, n, top, sum);
     const float factor = !normalised ? 1 : sum > 0 ? 1 / sum : 0;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) v[e] *= factor;
+    CT_FOR(e, 4) v[e] *= factor;
     if (c < V) put_whole(Write::overwrite, o(n) + c, v);
   }
 }
@@ -196,8 +179,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   const float beside =
       op.normalised && part == 0 ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E : -INFINITY;
   RunningRows<D> read(beside);
-#pragma unroll 1
-  for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
+  CT_ROLLED(int turn = 0; turn * kWarps < cut.blocks; ++turn) {
     const int block = block_of(turn), q0 = block * kOwnRows;
     if (block >= cut.blocks) continue;
     if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K), copies_end();
@@ -208,8 +190,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     const Query query[2] = {query_of<false>(op, r, bh, q0 + lane / 4),
                             query_of<false>(op, r, bh, q0 + lane / 4 + 8)};
     if (turn > 0) read = RunningRows<D>(beside);
-#pragma unroll 1
-    for (int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
+    CT_ROLLED(int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
       if (!__any_sync(kFullWarp,
                       query[0].sees_of(j0, j0 + kWholeStep) || query[1].sees_of(j0, j0 + kWholeStep)))
         continue;
@@ -222,10 +203,8 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     float factor[2];
     read.finish(op.normalised, factor);
     if (parts > 1) continue;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2)
       if (lane % 4 == 0) keep_row(op, r, bh, q0 + lane / 4 + 8 * half, read.largest[half], read.total[half]);
-    }
     store(Write::overwrite, o, q0, Q, V, read.sums, factor);
   }
   if (parts == 1) return;
@@ -235,10 +214,8 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   if (part < parts) {
     const int n0 = part * rows + block_of(0) * kOwnRows;
     share_sums<D>(shared, n0, read.sums);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2)
       if (lane % 4 == 0) tops[n0 + lane / 4 + 8 * half] = make_float2(read.largest[half], read.total[half]);
-    }
   }
   __syncthreads();
   read_shared<Cut>(op, r, bh, cut, tops, shared, o);
@@ -270,24 +247,22 @@ struct WholeGradient {
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
 
   /// Brings keys and values, and queries where they fit beside.
-  __device__ __forceinline__ void load() const {
+  CT_DEVICE void load() const {
     take_rows<kThreads>(thread, ks, k, 0, cut.tokens, T, K);
     take_rows<kThreads>(thread, vs, v, 0, cut.tokens, T, V);
-    if (both) {
+    if (both)
       take_queries<kThreads, Number>(op, r, bh, thread, xs, us, seen, 0, cut.queries);
-    } else {  // rows that no warp takes
+    else  // rows that no warp takes
       for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
-    }
     copies_end();
     __syncthreads();
   }
   /// d_x: warps walk over the tokens.
-  __device__ __forceinline__ void of_queries() const {
+  CT_DEVICE void of_queries() const {
     const float factor[2] = {plain_scale, plain_scale};
     float sums[D / 8][4] = {};
     int block = 0;
-#pragma unroll 1
-    for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
+    CT_ROLLED(int turn = 0; turn * kWarps < cut.blocks; ++turn) {
       block = parts == 1 ? Cut::turn_of(warp, turn) : part < parts ? warp % cut.blocks : cut.blocks;
       if (block >= cut.blocks) continue;
       const int q0 = block * kOwnRows;
@@ -301,24 +276,16 @@ struct WholeGradient {
       operands(both ? xs : as, both ? q0 : 0, x);
       operands(both ? us : bs, both ? q0 : 0, u);
       const SeenBy query[2] = {seen[q0 + lane / 4], seen[q0 + lane / 4 + 8]};
-#pragma unroll
-      for (int n = 0; n < D / 8; ++n) sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
-#pragma unroll 1
-      for (int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
+      CT_FOR(n, D / 8) sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
+      CT_ROLLED(int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
         bool meet = false;
-#pragma unroll
-        for (const SeenBy& q : query) meet = meet || q.sees_of(j0, j0 + kWholeStep);
+        CT_UNROLL(const SeenBy& q : query) meet = meet || q.sees_of(j0, j0 + kWholeStep);
         if (!__any_sync(kFullWarp, meet)) continue;
         float a[kCount][4], d[kCount][4];
         scores(x, ks, j0, a);
         scores(u, vs, j0, d);
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            weigh_back(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, scale, 0, a[n][e], d[n][e]);
-          }
-        }
+        CT_FOR2(n, kCount, e, 4)
+          weigh_back(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, scale, 0, a[n][e], d[n][e]);
         mix(d, ks, j0, sums);
       }
       if (parts == 1 && op.x.wanted())
@@ -327,7 +294,7 @@ struct WholeGradient {
     if (parts > 1 && op.x.wanted()) add_shared(block, sums);
   }
   /// d_x of queries that warps share, added in their order.
-  __device__ __forceinline__ void add_shared(int block, const float (&sums)[D / 8][4]) const {
+  CT_DEVICE void add_shared(int block, const float (&sums)[D / 8][4]) const {
     const int rows = cut.blocks * kOwnRows, c = thread % Tile::kFours * 4;
     if (!both) __syncthreads();  // keys are read
     if (part < parts) share_sums<D>(shared, part * rows + block * kOwnRows, sums);
@@ -337,16 +304,14 @@ struct WholeGradient {
       float sum[4] = {};
       for (int p = 0; p < parts; ++p) {
         const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[e] += some.v[e];
+        CT_FOR(e, 4) sum[e] += some.v[e];
       }
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sum[e] *= plain_scale;
+      CT_FOR(e, 4) sum[e] *= plain_scale;
       if (c < K) put_whole(op.x.write, d_x(n) + c, sum);
     }
   }
   /// d_k and d_v: warps walk over the queries.
-  __device__ __forceinline__ void of_tokens() const {
+  CT_DEVICE void of_tokens() const {
     if (!op.k.wanted() && !op.v.wanted()) return;
     if (!both) {
       take_queries<kThreads, Number>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);
@@ -355,8 +320,7 @@ struct WholeGradient {
     }
     const int blocks = (T + kOwnRows - 1) / kOwnRows;
     const float factor[2] = {plain_scale, plain_scale}, one[2] = {1, 1};
-#pragma unroll 1
-    for (int turn = 0; turn * kWarps < blocks; ++turn) {
+    CT_ROLLED(int turn = 0; turn * kWarps < blocks; ++turn) {
       const int block = Cut::turn_of(warp, turn), n0 = block * kOwnRows;
       if (block >= blocks) continue;
       if (!both) {
@@ -367,19 +331,14 @@ struct WholeGradient {
         __syncwarp();
       }
       float sums[D / 8][4] = {}, value_sums[D / 8][4] = {};
-#pragma unroll 1
-      for (int i0 = 0; i0 < Q; i0 += kWholeStep) {
+      CT_ROLLED(int i0 = 0; i0 < Q; i0 += kWholeStep) {
         if (!__any_sync(kFullWarp, seen[i0 + lane].sees_of(n0, n0 + kOwnRows))) continue;
         float a[kCount][4], d[kCount][4];
         scores(both ? ks : as, both ? n0 : 0, xs, i0, a);
         scores(both ? vs : bs, both ? n0 : 0, us, i0, d);
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const SeenBy q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
-            weigh_back(q, n0 + lane / 4 + e / 2 * 8, scale, 0, a[n][e], d[n][e]);
-          }
+        CT_FOR2(n, kCount, e, 4) {
+          const SeenBy q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
+          weigh_back(q, n0 + lane / 4 + e / 2 * 8, scale, 0, a[n][e], d[n][e]);
         }
         mix(d, xs, i0, sums);
         mix(a, us, i0, value_sums);

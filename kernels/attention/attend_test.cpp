@@ -20,8 +20,7 @@ struct Shape {
   int window = 0, order = 3, digits = 1;
 };
 
-template <class Op>
-void configure(const Shape& s, Op& o) {
+void configure(const Shape& s, auto& o) {
   o.kernel = s.kernel, o.normalised = s.normalised, o.strict = s.strict;
   o.eps = s.eps, o.scale = s.scale, o.offset = s.offset, o.window = s.window, o.order = s.order,
   o.digits = s.digits;
@@ -103,11 +102,10 @@ OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
   const bool steps = s.kernel == Kernel::round;  // its gradient is no derivative
   const bool kinks = s.kernel == Kernel::relu || s.kernel == Kernel::relu2;
   const auto add = [&](const char* field, const std::vector<int>& dims, const Fill& fill) {
-    if (steps) {
+    if (steps)
       op.parameter(field, dims, fill);
-    } else {
+    else
       op.input(field, dims, fill);
-    }
   };
   if (s.given) {
     op.absent("x").absent("k");
@@ -118,11 +116,10 @@ OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
   op.optional(s.decays, "log_decay", {s.B, s.T, s.H}, gate);
   op.optional(s.slopes, "slope", {s.H}, uniform(0.1, 1));
   op.optional(s.sinks, "sink", {s.H}, normal());
-  if (s.extras) {
+  if (s.extras)
     add("extra", {s.B, s.H, s.Q, s.T}, s.given ? key : kinks ? uniform(0.01, 0.03) : normal(0.5));
-  } else {
+  else
     op.absent("extra");
-  }
   if (s.positions) op.integers("position", {s.B, s.Q}, positions(s.T));
   op.output("a", {s.B, s.H, s.Q, s.T}).workspace("row", {s.B, s.H, s.Q, 2});
   op.workspace("d_s", {s.B, s.H, s.Q, s.T});
@@ -323,10 +320,9 @@ TEST(AttendTest, OneVariableInTwoFields) {
   tied.x = tied.k;
   tied.k.write = Write::add;
   forward({}, tied), backward({}, tied);
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < 2; ++r)
     for (std::int64_t i = 0; i < two.real("d_k").size(); ++i)
       two.real("d_k").at(r)[i] += two.real("d_x").at(r)[i];
-  }
   EXPECT_TRUE(close("d_k", one.real("d_k"), two.real("d_k"), 1e-13));
   EXPECT_TRUE(close("d_log_decay", one.real("d_log_decay"), two.real("d_log_decay"), 1e-13));
 }

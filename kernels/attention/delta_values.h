@@ -46,10 +46,9 @@ struct DeltaValues {
         k.value.dim(1) != T() || k.value.dim(2) != H() ||
         gain.value.size() != static_cast<std::int64_t>(B()) * T() * H())
       throw std::logic_error("[delta_values] shapes do not fit");
-    for (const Tensor<Real>* t : {&k.gradient, &v.value, &v.gradient, &u.value, &u.gradient}) {
+    for (const Tensor<Real>* t : {&k.gradient, &v.value, &v.gradient, &u.value, &u.gradient})
       if (t->format != k.value.format)
         throw std::logic_error("[delta_values] k, v, u and their gradients have one format");
-    }
     const int R = v.value.R;
     u.value = shaped<Real>(R, {B(), T(), H(), V()}, u.value.format);
     z.value = shaped<Real>(R, {B(), T(), H(), (V() + 1) / 2});

@@ -28,50 +28,41 @@ static_assert(kBackBytes == DeltaOp::kSharedBytes);
 
 /// Rows of a field of this sequence and head, floats or bf16.
 template <class Number>
-__device__ __forceinline__ HeadRows<Number> rows_of(const DeltaOp& op, const Tensor<float>& t, int r,
-                                                    int columns) {
+CT_DEVICE HeadRows<Number> rows_of(const DeltaOp& op, const Tensor<float>& t, int r, int columns) {
   Tensor<Number> of;
   of.data = reinterpret_cast<Number*>(t.data);
   of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
   const int H = op.H(), bh = static_cast<int>(blockIdx.x);
   return HeadRows<Number>(of, r, bh / H, bh % H, op.T(), H, columns);
 }
-__device__ __forceinline__ uint4 eight(const float* from) {
+CT_DEVICE uint4 eight(const float* from) {
   const auto* fours = reinterpret_cast<const Four<float>*>(from);
   const uint2 low = pairs_of(fours[0]), high = pairs_of(fours[1]);
   return make_uint4(low.x, low.y, high.x, high.y);
 }
-__device__ __forceinline__ float2 two(const float* from) { return *reinterpret_cast<const float2*>(from); }
-__device__ __forceinline__ float2 two(const Bits* from) {
-  return two_of(*reinterpret_cast<const unsigned*>(from));
-}
-__device__ __forceinline__ void put_two(float* to, float x, float y) {
-  *reinterpret_cast<float2*>(to) = make_float2(x, y);
-}
-__device__ __forceinline__ void put_two(Bits* to, float x, float y) {
-  *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
-}
-__device__ __forceinline__ void put_one(float* to, float x) { *to = x; }
-__device__ __forceinline__ void put_one(Bits* to, float x) { *to = static_cast<Bits>(bf16_pair(x, 0)); }
+CT_DEVICE float2 two(const float* from) { return *reinterpret_cast<const float2*>(from); }
+CT_DEVICE float2 two(const Bits* from) { return two_of(*reinterpret_cast<const unsigned*>(from)); }
+CT_DEVICE void put_two(float* to, float x, float y) { *reinterpret_cast<float2*>(to) = make_float2(x, y); }
+CT_DEVICE void put_two(Bits* to, float x, float y) { *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y); }
+CT_DEVICE void put_one(float* to, float x) { *to = x; }
+CT_DEVICE void put_one(Bits* to, float x) { *to = static_cast<Bits>(bf16_pair(x, 0)); }
 
 /// 64 tokens from t0 on to shared memory, zeros beyond the sequence and its columns.
 template <int kThreads, class Number>
-__device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<Number>& from, int t0, int T,
-                                            int columns) {
+CT_DEVICE void load_tokens(Bits* to, const HeadRows<Number>& from, int t0, int T, int columns) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < kTokens * kColumns / 8; i += kThreads) {
     const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
     const bool inside = t0 + row < T && c < columns;
     Bits* const place = to + row * kLong + c;
-    if constexpr (std::is_same_v<Number, Bits>) {
+    if constexpr (std::is_same_v<Number, Bits>)
       copy_async_or_zero(place, inside ? from(t0 + row) + c : from.first, inside ? 16 : 0);
-    } else {
+    else
       *reinterpret_cast<uint4*>(place) = inside ? eight(from(t0 + row) + c) : uint4{};
-    }
   }
 }
 /// All of them are there, for all threads.
-__device__ __forceinline__ void tokens_loaded() {
+CT_DEVICE void tokens_loaded() {
   copies_end();
   __syncthreads();
 }
@@ -87,17 +78,15 @@ using Rows = Factor<false>;
 using Turned = Factor<true>;
 /// sums += a b^T of 16 rows from r0 on and 8 kTiles of the other's rows from n0 on.
 template <int kTiles, class Left, class Right>
-__device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const Right& b,
-                                         int n0, int terms) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+CT_DEVICE void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const Right& b, int n0, int terms) {
+  const int lane = CT_LANE;
 #pragma unroll 2
   for (int k = 0; k < terms; k += 16) {
     unsigned x[4];
     load_matrices<Left::kTurned>(
         x, Left::kTurned ? a.first + (k + lane / 16 * 8 + lane % 8) * a.stride + r0 + lane / 8 % 2 * 8
                          : a.first + (r0 + lane % 16) * a.stride + k + lane / 16 * 8);
-#pragma unroll
-    for (int n = 0; n < kTiles; n += 2) {
+    CT_UNROLL(int n = 0; n < kTiles; n += 2) {
       unsigned y[4];
       load_matrices<Right::kTurned>(
           y, Right::kTurned
@@ -110,39 +99,30 @@ __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a
 }
 /// f(row, column, two numbers side by side) of a lane's sums.
 template <int kTiles, class F>
-__device__ __forceinline__ void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int low = 0; low < 2; ++low) {
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n)
-      f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
-  }
+CT_DEVICE void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
+  const int lane = CT_LANE;
+  CT_FOR2(low, 2, n, kTiles)
+    f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
 }
 
 /// x[i] -= sum of row i of the triangle times x, over j < i, or, kBack, over j > i from the last on.
 template <bool kBack>
-__device__ __forceinline__ void solve_column(const float* triangle, float* column) {
+CT_DEVICE void solve_column(const float* triangle, float* column) {
   float x[kTokens];
-#pragma unroll
-  for (int i = 0; i < kTokens; ++i) x[i] = column[i * kLong];
-#pragma unroll
-  for (int from = 0; from < kTokens; from += 4) {
+  CT_FOR(i, kTokens) x[i] = column[i * kLong];
+  CT_UNROLL(int from = 0; from < kTokens; from += 4) {
     const int j0 = kBack ? kTokens - 4 - from : from;
-#pragma unroll
-    for (int n = 1; n < kTokens; ++n) {
+    CT_UNROLL(int n = 1; n < kTokens; ++n) {
       const int i = kBack ? kTokens - 1 - n : n;
       if (kBack ? i >= j0 + 3 : i <= j0) continue;
       const auto four = *reinterpret_cast<const Four<float>*>(triangle + i * kFlat + j0);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      CT_FOR(e, 4) {
         const int j = kBack ? j0 + 3 - e : j0 + e;
         if (kBack ? j > i : j < i) x[i] -= four.v[j - j0] * x[j];
       }
     }
   }
-#pragma unroll
-  for (int i = 0; i < kTokens; ++i) column[i * kLong] = x[i];
+  CT_FOR(i, kTokens) column[i * kLong] = x[i];
 }
 
 template <class Number>
@@ -157,14 +137,11 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
   const HeadRows<Number> k = rows_of<Number>(op, op.k.value, r, K), v = rows_of<Number>(op, op.v.value, r, V),
                          u = rows_of<Number>(op, op.u.value, r, V);
   const HeadRows<float> gain(op.gain.value, r, bh / H, bh % H, T, H, 1);
-  const int warp = static_cast<int>(threadIdx.x) / 32, r0 = warp % 4 * 16, half = warp / 4,
-            terms = (K + 15) / 16 * 16;
-#pragma unroll 1
-  for (int c0 = 0; c0 < T; c0 += kTokens) {
+  const int warp = CT_WARP, r0 = warp % 4 * 16, half = warp / 4, terms = (K + 15) / 16 * 16;
+  CT_ROLLED(int c0 = 0; c0 < T; c0 += kTokens) {
     float sums[kColumns / 16][4] = {};
     load_tokens<kForwardThreads>(own, k, c0, T, K);
-#pragma unroll 1
-    for (int j0 = 0; j0 < c0; j0 += kTokens) {
+    CT_ROLLED(int j0 = 0; j0 < c0; j0 += kTokens) {
       load_tokens<kForwardThreads>(other, k, j0, T, K);
       tokens_loaded();
       float weights[4][4] = {};
@@ -195,7 +172,7 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
       *reinterpret_cast<float2*>(solved + i * kLong + c) = make_float2(by * (of.x - x), by * (of.y - y));
     });
     __syncthreads();
-    const int column = static_cast<int>(threadIdx.x);
+    const int column = CT_THREAD;
     solve_column<false>(triangle, solved + column);
     for (int i = 0; i < kTokens && c0 + i < T && column < V; ++i)
       put_one(u(c0 + i) + column, solved[i * kLong + column]);
@@ -223,17 +200,15 @@ struct DeltaBack {
   const HeadField<float> gain{op.gain, r, b, h, T, H, 1};
   const HeadRows<float> part{op.part.value, r, b, h, T, H, 4};
   const HeadRows<Bits> z = rows_of<Bits>(op, op.z.value, r, V);
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
-            r0 = warp % 4 * 16, quarter = warp / 4, n0 = quarter * (kColumns / 4),
-            of_keys = (K + 15) / 16 * 16, of_values = (V + 15) / 16 * 16;
+  const int warp = CT_WARP, lane = CT_LANE, r0 = warp % 4 * 16, quarter = warp / 4,
+            n0 = quarter * (kColumns / 4), of_keys = (K + 15) / 16 * 16, of_values = (V + 15) / 16 * 16;
 
-  __device__ __forceinline__ float gain_of(int t) const { return t < T ? *gain.value(t) : 0.0f; }
+  CT_DEVICE float gain_of(int t) const { return t < T ? *gain.value(t) : 0.0f; }
 
   /// Of l = k_i k_c^T and n = z_i u_c^T, i from t0 on: the gradient of l, times gain, to shared memory; its share of gain's.
-  __device__ __forceinline__ void take(float (&l)[2][4], float (&n)[2][4], int t0, bool diagonal) const {
+  CT_DEVICE void take(float (&l)[2][4], float (&n)[2][4], int t0, bool diagonal) const {
     float shares[2] = {};
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
+    CT_FOR(e, 8) {
       const int low = e % 4 / 2, i = r0 + lane / 4 + 8 * low,
                 j = quarter * 16 + e / 4 * 8 + 2 * (lane % 4) + e % 2;
       if (diagonal && j >= i) n[e / 4][e % 4] = 0;
@@ -243,8 +218,7 @@ struct DeltaBack {
       const float by = -gain_of(t0 + i);
       *reinterpret_cast<unsigned*>(d_weights + i * kShort + j) = bf16_pair(by * x, by * y);
     });
-#pragma unroll
-    for (int low = 0; low < 2; ++low) {
+    CT_FOR(low, 2) {
       shares[low] += __shfl_xor_sync(kFullWarp, shares[low], 1);
       shares[low] += __shfl_xor_sync(kFullWarp, shares[low], 2);
       const int t = t0 + r0 + lane / 4 + 8 * low;
@@ -253,23 +227,20 @@ struct DeltaBack {
   }
 
   // Of 16 rows and 32 columns of the keys' gradient: what stands there, on its way before it is waited for, and with sums added.
-  __device__ __forceinline__ Number* place_of(int t0, int n, int i, bool& inside) const {
+  CT_DEVICE Number* place_of(int t0, int n, int i, bool& inside) const {
     const int t = t0 + r0 + lane / 4 + i / 4 * 8, c = n + i % 4 * 8 + 2 * (lane % 4);
     inside = t < T && c < K;
     return d_k(inside ? t : 0) + (inside ? c : 0);
   }
-  __device__ __forceinline__ void fetch_keys(float2 (&before)[8], int t0, int n, bool adds) const {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
+  CT_DEVICE void fetch_keys(float2 (&before)[8], int t0, int n, bool adds) const {
+    CT_FOR(i, 8) {
       bool inside;
       const Number* const from = place_of(t0, n, i, inside);
       before[i] = adds && inside ? two(from) : float2{};
     }
   }
-  __device__ __forceinline__ void put_keys(const float (*sums)[4], const float2 (&before)[8], int t0,
-                                           int n) const {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
+  CT_DEVICE void put_keys(const float (*sums)[4], const float2 (&before)[8], int t0, int n) const {
+    CT_FOR(i, 8) {
       bool inside;
       Number* const to = place_of(t0, n, i, inside);
       const float* const sum = sums[i % 4] + i / 4 * 2;
@@ -278,7 +249,7 @@ struct DeltaBack {
   }
 
   /// The pair of chunk c and a later one, from i0 on: what z_i gives z_c and k_c, and the gradient of k_i.
-  __device__ __forceinline__ void later(int i0, float (&of_z)[8][4], float (&of_k)[8][4]) const {
+  CT_DEVICE void later(int i0, float (&of_z)[8][4], float (&of_k)[8][4]) const {
     load_tokens<kBackThreads>(later_keys, k, i0, T, K);
     load_tokens<kBackThreads>(later_z, z, i0, T, V);
     tokens_loaded();
@@ -294,8 +265,7 @@ struct DeltaBack {
     multiply(of_z, Turned{weights, kShort}, r0, Turned{later_z, kLong}, n0, kTokens);
     multiply(of_k, Turned{d_weights, kShort}, r0, Turned{later_keys, kLong}, n0, kTokens);
     if (d_k) {
-#pragma unroll
-      for (int n1 = n0; n1 < n0 + 64; n1 += 32) {
+      CT_UNROLL(int n1 = n0; n1 < n0 + 64; n1 += 32) {
         float2 before[8];
         fetch_keys(before, i0, n1, true);
         float sums[4][4] = {};
@@ -307,7 +277,7 @@ struct DeltaBack {
   }
 
   /// z_c of d_u less what later chunks took, by the chunk's triangle, which l = k_c k_c^T gives.
-  __device__ __forceinline__ void solve(int c0, float (&l)[2][4], float (&of_z)[8][4]) const {
+  CT_DEVICE void solve(int c0, float (&l)[2][4], float (&of_z)[8][4]) const {
     multiply(l, Rows{keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
     each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
       const float by = gain_of(c0 + i);
@@ -325,7 +295,7 @@ struct DeltaBack {
   }
 
   /// Row i of z, rounded, and of the values' gradient: eight numbers a lane; <z, v>, gain's first part.
-  __device__ __forceinline__ void put_row(int c0, int i) const {
+  CT_DEVICE void put_row(int c0, int i) const {
     const int t = c0 + i, c = lane * 8;
     const bool inside = t < T && c < V;
     const float* const of = solved + i * kLong + c;
@@ -335,14 +305,12 @@ struct DeltaBack {
     if (inside) {
       const bool adds = d_v && op.v.write == Write::add;
       float2 value[4], before[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      CT_FOR(e, 4) {
         value[e] = two(v(t) + c + 2 * e);
         before[e] = adds ? two(d_v(t) + c + 2 * e) : float2{};
       }
       const float by = gain_of(t);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      CT_FOR(e, 4) {
         const float x = of[2 * e], y = of[2 * e + 1];
         along += x * value[e].x + y * value[e].y;
         if (d_v) put_two(d_v(t) + c + 2 * e, before[e].x + by * x, before[e].y + by * y);
@@ -354,23 +322,21 @@ struct DeltaBack {
   }
 
   /// What the chunk's own pairs add to the keys' gradient.
-  __device__ __forceinline__ void own_keys(int c0, float (&of_k)[8][4]) const {
+  CT_DEVICE void own_keys(int c0, float (&of_k)[8][4]) const {
     multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
     multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       float2 before[8];
       fetch_keys(before, c0, n0 + 32 * half, op.k.write == Write::add);
       put_keys(of_k + 4 * half, before, c0, n0 + 32 * half);
     }
   }
 
-  __device__ __forceinline__ void chunk(int c0) const {
+  CT_DEVICE void chunk(int c0) const {
     float of_z[8][4] = {}, of_k[8][4] = {};
     load_tokens<kBackThreads>(keys, k, c0, T, K);
     load_tokens<kBackThreads>(wrote, u, c0, T, V);
-#pragma unroll 1
-    for (int i0 = c0 + kTokens; i0 < T; i0 += kTokens) later(i0, of_z, of_k);
+    CT_ROLLED(int i0 = c0 + kTokens; i0 < T; i0 += kTokens) later(i0, of_z, of_k);
     tokens_loaded();
     float l[2][4] = {}, n[2][4] = {};
     solve(c0, l, of_z);
@@ -388,8 +354,7 @@ template <class Number>
 __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __grid_constant__ DeltaOp op) {
   extern __shared__ uint4 delta_memory[];
   const DeltaBack<Number> back{op, reinterpret_cast<Bits*>(delta_memory)};
-#pragma unroll 1
-  for (int c0 = (back.T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) back.chunk(c0);
+  CT_ROLLED(int c0 = (back.T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) back.chunk(c0);
   for (int t = threadIdx.x; t < back.T && back.gain.gradient; t += kBackThreads) {
     const Four<float> of = *reinterpret_cast<const Four<float>*>(back.part(t));
     put(back.gain.write, back.gain.gradient(t), of.v[0] + of.v[1] + of.v[2] + of.v[3]);

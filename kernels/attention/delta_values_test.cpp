@@ -101,7 +101,9 @@ TEST_F(DeltaValuesOnCuda, AgreesWithTheCpu) {
                                       {1, 150, 2, 256, 136},
                                       {1, 256, 1, 200, 256}}) {
     const Shape s = {B, T, H, K, V};
-    if (!DeltaValues<float>::takes(K, V)) GTEST_SKIP() << "does not fit this GPU";
+    if (!DeltaValues<float>::takes(K, V)) {
+      GTEST_SKIP() << "does not fit this GPU";
+    }
     for (const Write write : {Write::overwrite, Write::add}) {
       const auto want = run<double>(s, Device::cpu, write);
       for (const Format format : {Format::native, Format::bf16}) {

@@ -17,9 +17,9 @@ struct GainRow {
   const Real *a, *gains;
 
   __device__ explicit GainRow(const LevelGain<Real>& op)
-      : n((static_cast<std::int64_t>(blockIdx.x) * kGainThreads + threadIdx.x) / 32),
+      : n((std::int64_t{blockIdx.x} * kGainThreads + threadIdx.x) / 32),
         r(static_cast<int>(blockIdx.y)),
-        lane(static_cast<int>(threadIdx.x) % 32),
+        lane(CT_LANE),
         token(n < op.rows() ? op.token_of_row(r, n) : -1),
         a(op.a.value.at(r) + n * op.T()),
         gains(op.lambda.value.at(r) + (n < op.rows() ? op.gains(n) : 0)) {}
@@ -52,14 +52,12 @@ __global__ void __launch_bounds__(kGainThreads)
   Real of_level = 0;
   for (int first = 0; first < op.T(); first += 32 * kStrips) {
     Real gradient[kStrips], product[kStrips];
-#pragma unroll
-    for (int i = 0; i < kStrips; ++i) {
+    CT_FOR(i, kStrips) {
       const int j = first + 32 * i + row.lane;
       const bool seen = j <= row.token;
       gradient[i] = seen ? d_y[j] : Real(0), product[i] = seen ? gradient[i] * row.a[j] : Real(0);
     }
-#pragma unroll
-    for (int i = 0; i < kStrips; ++i) {
+    CT_FOR(i, kStrips) {
       const int strip = first + 32 * i, j = strip + row.lane;
       if (d_a && j < op.T()) put(op.a.write, d_a + j, row.gain(j) * gradient[i]);
       if (!op.lambda.wanted() || strip > row.token) continue;
@@ -68,8 +66,7 @@ __global__ void __launch_bounds__(kGainThreads)
         if (row.lane == row.level(strip)) of_level += sum;
         continue;
       }
-#pragma unroll
-      for (int l = 0; l < kNear; ++l) {
+      CT_FOR(l, kNear) {
         const Real sum = warp_sum(row.level(j) == l ? product[i] : Real(0));
         if (row.lane == l) of_level = sum;
       }

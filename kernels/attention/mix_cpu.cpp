@@ -17,9 +17,8 @@ void forward_cpu(const Exec& exec, const Mix<Real>& op) {
     const HeadRows<Real> v(op.v.value, r, b, h, T, H, V), o(op.o.value, r, b, h, Q, H, V);
     const Real* a = op.a.value.at(r) + row * T;
     std::fill_n(o(i), V, Real(0));
-    for (int j = 0; j < T; ++j) {
+    for (int j = 0; j < T; ++j)
       if (a[j] != 0) axpy(a[j], v(j), o(i), V);  // most are 0: tokens not seen
-    }
   });
 }
 

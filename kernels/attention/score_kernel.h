@@ -66,8 +66,7 @@ struct ScoreKernel {
 struct SeenTokens {
   int first, last, own;
 };
-template <class Op>
-CT_HD SeenTokens seen_tokens(const Op& op, int r, int b, int i) {
+CT_HD SeenTokens seen_tokens(const auto& op, int r, int b, int i) {
   const int T = op.T();
   int p = op.before ? i : i + 1;
   if (op.position) p = op.position.value.at(r)[static_cast<std::int64_t>(b) * op.Q() + i];

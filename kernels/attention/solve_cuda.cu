@@ -36,7 +36,7 @@ struct Side<Solve<Real>> {
   CT_HD static bool gained(const Solve<Real>&) { return false; }
   CT_HD static int columns(const Solve<Real>& op) { return op.Q(); }
   __device__ static Columns<Real> of(const Solve<Real>& op, const Tensor<Real>& x, int r, int bh) {
-    return {x.at(r) + static_cast<std::int64_t>(bh) * op.Q() * op.T(), 1, op.T()};
+    return {x.at(r) + std::int64_t{bh} * op.Q() * op.T(), 1, op.T()};
   }
   CT_HD static const In<Real>& given(const Solve<Real>& op) { return op.a; }
   CT_HD static const Out<Real>& made(const Solve<Real>& op) { return op.y; }
@@ -51,7 +51,7 @@ struct Side<SolveValues<Real>> {
   CT_HD static int columns(const SolveValues<Real>& op) { return op.V(); }
   __device__ static Columns<Real> of(const SolveValues<Real>& op, const Tensor<Real>& x, int r, int bh) {
     const int H = op.H(), V = op.V();
-    return {HeadRows<Real>(x, r, bh / H, bh % H, op.T(), H, V).first, static_cast<std::int64_t>(H) * V, 1};
+    return {HeadRows<Real>(x, r, bh / H, bh % H, op.T(), H, V).first, std::int64_t{H} * V, 1};
   }
   CT_HD static const In<Real>& given(const SolveValues<Real>& op) { return op.v; }
   CT_HD static const Out<Real>& made(const SolveValues<Real>& op) { return op.u; }
@@ -67,16 +67,11 @@ struct Piece {
   Real held[kSlow][kFast];
 
   /// f(number, i, j) for each
-  template <class F>
-  __device__ __forceinline__ void each(F&& f) {
-    const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kSlow, fast = thread % 32;
-#pragma unroll
-    for (int m = 0; m < kSlow; ++m) {
-#pragma unroll
-      for (int c = 0; c < kFast; ++c) {
-        if constexpr (kFirst) f(held[m][c], fast, slow + m);
-        if constexpr (!kFirst) f(held[m][c], slow + m, fast + 32 * c);
-      }
+  CT_DEVICE void each(auto&& f) {
+    const int thread = CT_THREAD, slow = thread / 32 * kSlow, fast = thread % 32;
+    CT_FOR2(m, kSlow, c, kFast) {
+      if constexpr (kFirst) f(held[m][c], fast, slow + m);
+      if constexpr (!kFirst) f(held[m][c], slow + m, fast + 32 * c);
     }
   }
 };
@@ -89,59 +84,44 @@ struct Tiles {
   Real numbers[kTile * (kColumns + 8)];
 
   /// Of the second: column c of the 32 rows lies in all banks, and so do eight columns of four rows.
-  __device__ __forceinline__ Real& right(int k, int c) { return numbers[k * (kColumns + 8) + k / 4 + c]; }
+  CT_DEVICE Real& right(int k, int c) { return numbers[k * (kColumns + 8) + k / 4 + c]; }
   /// Place of a thread's sums [kRows][kWide] in a tile.
   __device__ static int row(int m) {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = CT_WARP, lane = CT_LANE;
     return kTensor ? warp / 4 * 16 + m % 2 * 8 + lane / 4 : warp * kRows + m;
   }
   __device__ static int column(int m, int c) {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = CT_WARP, lane = CT_LANE;
     return kTensor ? warp % 4 * 16 + m / 2 * 8 + 2 * (lane % 4) + c : lane + 32 * c;
   }
   /// sum -= left right
-  __device__ __forceinline__ void subtract_product(Real (&sum)[kRows][kWide]) {
+  CT_DEVICE void subtract_product(Real (&sum)[kRows][kWide]) {
     if constexpr (kTensor) {
-      const int t = static_cast<int>(threadIdx.x) % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
+      const int t = CT_THREAD % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
       float part[kRows / 2][4] = {};
-#pragma unroll
-      for (int k0 = 0; k0 < kTile; k0 += 8) {
+      CT_UNROLL(int k0 = 0; k0 < kTile; k0 += 8) {
         const int k = k0 + t;
         const float a[4] = {left[row(0)][k], left[row(1)][k], left[row(0)][k + 4], left[row(1)][k + 4]};
         unsigned high[4], low[4], b_high[2], b_low[2];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) split(a[i], high[i], low[i]);
-#pragma unroll
-        for (int n = 0; n < kRows / 2; ++n) {
+        CT_FOR(i, 4) split(a[i], high[i], low[i]);
+        CT_FOR(n, kRows / 2) {
           split(right(k, n0 + 8 * n), b_high[0], b_low[0]),
               split(right(k + 4, n0 + 8 * n), b_high[1], b_low[1]);
           mma_halves(part[n], high, low, b_high, b_low);
         }
       }
-#pragma unroll
-      for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-        for (int c = 0; c < kWide; ++c) sum[m][c] -= part[m / 2][m % 2 * 2 + c];
-      }
+      CT_FOR2(m, kRows, c, kWide) sum[m][c] -= part[m / 2][m % 2 * 2 + c];
     } else {
 #pragma unroll 8
-      for (int k = 0; k < kTile; ++k) {
-#pragma unroll
-        for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-          for (int c = 0; c < kWide; ++c) sum[m][c] -= left[row(m)][k] * right(k, column(m, c));
-        }
-      }
+      for (int k = 0; k < kTile; ++k)
+        CT_FOR2(m, kRows, c, kWide) sum[m][c] -= left[row(m)][k] * right(k, column(m, c));
     }
   }
 
   /// sum -= left right, of as many tiles as there are steps: fetch(step) begins to load one, store() brings it here.
-  template <class Fetch, class Store>
-  __device__ __forceinline__ void subtract_products(Real (&sum)[kRows][kWide], int steps, Fetch&& fetch,
-                                                    Store&& store) {
+  CT_DEVICE void subtract_products(Real (&sum)[kRows][kWide], int steps, auto&& fetch, auto&& store) {
     if (steps > 0) fetch(0);
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
+    CT_ROLLED(int step = 0; step < steps; ++step) {
       store();
       __syncthreads();
       if (step + 1 < steps) fetch(step + 1);
@@ -151,24 +131,18 @@ struct Tiles {
   }
   /// right = (1 + left)^-1 right, a thread a column. Four rows are solved, then taken out of all below: numbers of the same row
   /// wait for each other, those of others do not.
-  __device__ __forceinline__ void solve() {
-    const int column = static_cast<int>(threadIdx.x);
+  CT_DEVICE void solve() {
+    const int column = CT_THREAD;
     if (column >= kColumns) return;
     Real x[kTile];
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) x[i] = right(i, column);
-#pragma unroll
-    for (int j0 = 0; j0 < kTile; j0 += 4) {
-#pragma unroll
-      for (int i = j0 + 1; i < kTile; ++i) {
-#pragma unroll
-        for (int j = j0; j < j0 + 4; ++j) {
+    CT_FOR(i, kTile) x[i] = right(i, column);
+    CT_UNROLL(int j0 = 0; j0 < kTile; j0 += 4) {
+      CT_UNROLL(int i = j0 + 1; i < kTile; ++i) {
+        CT_UNROLL(int j = j0; j < j0 + 4; ++j)
           if (j < i) x[i] -= left[i][j] * x[j];
-        }
       }
     }
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) right(i, column) = x[i];
+    CT_FOR(i, kTile) right(i, column) = x[i];
   }
 };
 
@@ -180,22 +154,20 @@ struct Factor {
   int T;
   Real entry[kRows], of_row[kRows];
   __device__ int token(int p) const { return kReversed ? T - 1 - p : p; }
-  template <class F>
-  __device__ __forceinline__ void each(F&& f) {
-    const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kRows, fast = thread % 32;
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) f(m, kReversed ? fast : slow + m, kReversed ? slow + m : fast);
+  CT_DEVICE void each(auto&& f) {
+    const int thread = CT_THREAD, slow = thread / 32 * kRows, fast = thread % 32;
+    CT_FOR(m, kRows) f(m, kReversed ? fast : slow + m, kReversed ? slow + m : fast);
   }
   /// Entries (p0 + i, q0 + j), 0 on and above the diagonal.
-  __device__ __forceinline__ void load(int p0, int q0) {
+  CT_DEVICE void load(int p0, int q0) {
     each([&](int m, int i, int j) {
       const int p = p0 + i, q = q0 + j, row = kReversed ? token(q) : p, column = kReversed ? token(p) : q;
       const bool inside = p < T && q < p;
-      entry[m] = inside ? l[static_cast<std::int64_t>(row) * T + column] : Real(0);
+      entry[m] = inside ? l[std::int64_t{row} * T + column] : Real(0);
       of_row[m] = inside && gain ? *gain(row) : Real(1);
     });
   }
-  __device__ __forceinline__ void store(Tiles<Real>& tiles) {
+  CT_DEVICE void store(Tiles<Real>& tiles) {
     each([&](int m, int i, int j) { tiles.left[i][j] = entry[m] * of_row[m]; });
   }
 };
@@ -215,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   const Columns<Real> from = of(kBack ? S::made(op).gradient : given.value),
                       to = of(kBack ? op.z.value : S::made(op).value),
                       gradient = wanted ? of(given.gradient) : Columns<Real>{};
-  Factor<Real, kReversed> factor{op.l.value.at(r) + static_cast<std::int64_t>(bh) * T * T,
+  Factor<Real, kReversed> factor{op.l.value.at(r) + std::int64_t{bh} * T * T,
                                  HeadRows<Real>(op.gain.value, r, bh / H, bh % H, T, H, 1), T};
   Piece<Real, S::kOfRows, kColumns> piece;
   const auto load = [&](const Columns<Real>& x, int p0) {
@@ -229,14 +201,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   };
   const auto store = [&] { piece.each([&](Real number, int i, int c) { tiles.right(i, c) = number; }); };
   const auto own = [&](auto&& f) {
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-      for (int c = 0; c < kWide; ++c) f(m, c, tiles.right(tiles.row(m), tiles.column(m, c)));
-    }
+    CT_FOR2(m, kRows, c, kWide) f(m, c, tiles.right(tiles.row(m), tiles.column(m, c)));
   };
-#pragma unroll 1
-  for (int p0 = 0; p0 < T; p0 += kTile) {
+  CT_ROLLED(int p0 = 0; p0 < T; p0 += kTile) {
     Real sum[kRows][kWide];
     load(from, p0);
     if (!kBack && S::gained(op)) piece.each([&](Real& number, int i, int) { number *= gain_of(p0 + i); });
@@ -273,10 +240,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
   const int T = op.T(), H = op.H(), columns = S::columns(op), cuts = (T + kTile - 1) / kTile;
   const int bh = static_cast<int>(blockIdx.x) / cuts, first = static_cast<int>(blockIdx.x) % cuts * kTile;
   const int r = static_cast<int>(blockIdx.y), b = bh / H, h = bh % H;
-  const int row = static_cast<int>(threadIdx.x) / 32 * kRows, lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = CT_WARP * kRows, lane = CT_LANE;
   const Columns<Real> left = S::of(op, S::left(op), r, bh), right = S::of(op, S::right(op), r, bh);
   const HeadRows<Real> gain(op.gain.value, r, b, h, T, H, 1);
-  const std::int64_t square = static_cast<std::int64_t>(bh) * T * T;
+  const std::int64_t square = std::int64_t{bh} * T * T;
   const bool adds = op.l.wanted() && op.l.write == Write::add;
   const Real* l = op.l.value.at(r);
   Real* d_l = op.l.wanted() ? op.l.gradient.at(r) : nullptr;
@@ -286,8 +253,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     return t < T && c < columns ? x(t, c) : Real(0);
   };
   Real d_gain[kRows] = {};
-#pragma unroll 1
-  for (int j0 = 0; j0 < T; j0 += kColumns) {
+  CT_ROLLED(int j0 = 0; j0 < T; j0 += kColumns) {
     Real sum[kRows][kWide] = {};
     tiles.subtract_products(
         sum, j0 < first + kTile ? (columns + kTile - 1) / kTile : 0,
@@ -301,16 +267,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
           other.each([&](Real number, int c, int j) { tiles.right(c, j) = number; });
         });
     const auto each = [&](auto&& f) {  // entries of this lane
-#pragma unroll
-      for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-        for (int c = 0; c < kWide; ++c) f(m, c, first + tiles.row(m), j0 + tiles.column(m, c));
-      }
+      CT_FOR2(m, kRows, c, kWide) f(m, c, first + tiles.row(m), j0 + tiles.column(m, c));
     };
     Real entry[kRows][kWide], before[kRows][kWide], of_row[kRows];
     each([&](int m, int c, int i, int j) {
       const bool below = i < T && j < i;
-      const std::int64_t at = square + static_cast<std::int64_t>(i) * T + j;
+      const std::int64_t at = square + std::int64_t{i} * T + j;
       entry[m][c] = below && op.gain.wanted() ? l[at] : Real(0);
       before[m][c] = below && adds ? d_l[at] : Real(0);
       if (c == 0) of_row[m] = gain && i < T ? *gain(i) : Real(1);
@@ -318,24 +280,21 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     each([&](int m, int c, int i, int j) {
       if (j < i) d_gain[m] += entry[m][c] * sum[m][c];
       if (i < T && (j < i || (j < T && !adds)) && op.l.wanted())
-        d_l[square + static_cast<std::int64_t>(i) * T + j] =
-            j < i ? before[m][c] + sum[m][c] * of_row[m] : Real(0);
+        d_l[square + std::int64_t{i} * T + j] = j < i ? before[m][c] + sum[m][c] * of_row[m] : Real(0);
     });
   }
   if (!op.gain.wanted()) return;
   if constexpr (Tiles<Real>::kTensor) {  // four lanes of each of four warps share a row
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
+    CT_FOR(m, 2) {
       Real sum = d_gain[m] + d_gain[m + 2];
       sum += __shfl_xor_sync(kFullWarp, sum, 1);
       sum += __shfl_xor_sync(kFullWarp, sum, 2);
-      if (lane % 4 == 0) tiles.left[tiles.row(m)][static_cast<int>(threadIdx.x) / 32 % 4] = sum;
+      if (lane % 4 == 0) tiles.left[tiles.row(m)][CT_WARP % 4] = sum;
     }
     __syncthreads();
   }
   const Columns<Real> given = S::of(op, S::given(op).value, r, bh);
-#pragma unroll
-  for (int m = 0; m < kRows; ++m) {
+  CT_FOR(m, kRows) {
     const int i = first + row + m;
     if constexpr (Tiles<Real>::kTensor) d_gain[m] = lane < 4 ? tiles.left[row + m][lane] : Real(0);
     for (int c = lane; c < columns && i < T && S::gained(op); c += 32) d_gain[m] += left(i, c) * given(i, c);

@@ -54,11 +54,10 @@ OpCase solve(const std::string& name, bool values, int B, int H, int Q, int T, c
   op.input(values ? "v" : "a", dims, normal()).input("l", {B, H, T, T}, l);
   op.optional(gain, "gain", {B, T, H}, uniform(-0.5, 1.5));
   op.output(made, dims).workspace("z", dims);
-  if (values) {
+  if (values)
     call<SolveValues>(op, [gained](auto& o) { o.gained = gained; });
-  } else {
+  else
     call<Solve>(op, [](auto&) {});
-  }
   op.oracle([=](const Values& in, Values& out) { out.real[made] = series(B, H, Q, T, in, values, gained); });
   return op.roundings(4 * T).condition(2).gradient_elements(60);
 }

@@ -70,11 +70,10 @@ void Buffer::Free::operator()(void* p) const {
     return;
   }
   used_bytes -= bytes;
-  if (device == Device::cuda) {
+  if (device == Device::cuda)
     cuda_free(p);
-  } else {
+  else
     std::free(p);
-  }
 }
 
 Buffer::Buffer(Device device, std::size_t bytes) : device_(device), bytes_(bytes) {
@@ -104,21 +103,19 @@ Buffer Buffer::planned(Device device, std::size_t bytes) {
 
 void Buffer::fill_zero() {
   if (!has_memory()) return;
-  if (device_ == Device::cuda) {
+  if (device_ == Device::cuda)
     cuda_fill_zero(data(), bytes_);
-  } else {
+  else
     std::memset(data(), 0, bytes_);
-  }
 }
 
 void Buffer::copy_from_host(const void* source, std::size_t bytes, std::size_t offset) {
   if (!has_memory()) return;
   auto* target = static_cast<unsigned char*>(data()) + offset;
-  if (device_ == Device::cuda) {
+  if (device_ == Device::cuda)
     cuda_copy_to_device(target, source, bytes);
-  } else {
+  else
     std::memcpy(target, source, bytes);
-  }
 }
 
 void Buffer::copy_to_host(void* target, std::size_t bytes, std::size_t offset) const {
@@ -126,20 +123,18 @@ void Buffer::copy_to_host(void* target, std::size_t bytes, std::size_t offset) c
 }
 
 void copy_to_host(Device device, void* target, const void* source, std::size_t bytes) {
-  if (device == Device::cuda) {
+  if (device == Device::cuda)
     cuda_copy_to_host(target, source, bytes);
-  } else {
+  else
     std::memcpy(target, source, bytes);
-  }
 }
 
 void Arena::copy_from_host(void* target, const void* source, std::size_t bytes) const {
   if (!buffer_.has_memory()) return;
-  if (device_ == Device::cuda) {
+  if (device_ == Device::cuda)
     cuda_copy_to_device(target, source, bytes);
-  } else {
+  else
     std::memcpy(target, source, bytes);
-  }
 }
 
 void Arena::allocate() {

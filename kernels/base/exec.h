@@ -39,13 +39,11 @@ struct Exec {
   template void run_##device(const Exec& exec, const Step<float>&); \
   template void run_##device(const Exec& exec, const Step<double>&);
 
-template <class Args>
-void run(const Exec& exec, const Args& args) {
-  if (exec.device == Device::cuda) {
+void run(const Exec& exec, const auto& args) {
+  if (exec.device == Device::cuda)
     run_cuda(exec, args);
-  } else {
+  else
     run_cpu(exec, args);
-  }
 }
 
 }  // namespace crosstalk

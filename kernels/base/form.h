@@ -50,9 +50,8 @@ const std::vector<FusedForm<Op>>& known_forms() {
 /// The first form that covers the op, or null.
 template <class Op>
 const FusedForm<Op>* choose_form(const Op& op) {
-  for (const FusedForm<Op>& form : known_forms<Op>()) {
+  for (const FusedForm<Op>& form : known_forms<Op>())
     if (form.covers(op)) return &form;
-  }
   return nullptr;
 }
 

@@ -37,9 +37,8 @@ struct HeadField {
   /// the order of fields() this is right too where one variable stands in several of them. CPU.
   void clear() const {
     if (write != Write::overwrite) return;
-    for (int n = 0; n < N; ++n) {
+    for (int n = 0; n < N; ++n)
       for (int c = 0; c < C; ++c) gradient(n)[c] = 0;
-    }
   }
 };
 

@@ -95,11 +95,10 @@ CT_HD inline double standard_normal(double u) {
   const double tail =
       std::sqrt(-detail::portable_log(q < 0 ? u : 1 - u));  // sqrt is exactly rounded everywhere
   double x = 0;
-  if (tail <= 5) {
+  if (tail <= 5)
     x = detail::polynomial(c, tail - 1.6) / detail::polynomial(d, tail - 1.6);
-  } else {
+  else
     x = detail::polynomial(e, tail - 5) / detail::polynomial(f, tail - 5);
-  }
   return q < 0 ? -x : x;
 }
 

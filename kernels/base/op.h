@@ -148,22 +148,18 @@ Tensor<T> without_memory(Tensor<T> tensor) {
   }                                                              \
   CROSSTALK_INSTANTIATE(device, Op)
 
-template <class Op>
-void forward(const Exec& exec, const Op& op) {
-  if (exec.device == Device::cuda) {
+void forward(const Exec& exec, const auto& op) {
+  if (exec.device == Device::cuda)
     forward_cuda(exec, op);
-  } else {
+  else
     forward_cpu(exec, op);
-  }
 }
 
-template <class Op>
-void backward(const Exec& exec, const Op& op) {
-  if (exec.device == Device::cuda) {
+void backward(const Exec& exec, const auto& op) {
+  if (exec.device == Device::cuda)
     backward_cuda(exec, op);
-  } else {
+  else
     backward_cpu(exec, op);
-  }
 }
 
 }  // namespace crosstalk

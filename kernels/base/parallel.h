@@ -32,35 +32,28 @@ inline int available_cores() {
 #endif
 
 /// Calls f(r, item) for the pairs of replica and item in [begin, end).
-template <class F>
 CROSSTALK_COMPILED_ONCE void items_in_range(const Exec& exec, std::int64_t items, std::int64_t begin,
-                                            std::int64_t end, F& f) {
+                                            std::int64_t end, auto& f) {
   for (std::int64_t i = begin; i < end; ++i) f(exec.replica(static_cast<int>(i / items)), i % items);
 }
 
 /// Calls f(r, item) for every replica to compute and every item in [0, items).
-template <class F>
-void parallel_items(const Exec& exec, int R, std::int64_t items, F&& f) {
+void parallel_items(const Exec& exec, int R, std::int64_t items, auto&& f) {
   const std::int64_t total = items * exec.count(R);
-  if (exec.threads <= 1 || total <= 1) {
-    items_in_range(exec, items, 0, total, f);
-    return;
-  }
+  if (exec.threads <= 1 || total <= 1) return items_in_range(exec, items, 0, total, f);
 #pragma omp parallel for schedule(static) num_threads(exec.threads)
   for (int t = 0; t < exec.threads; ++t)
     items_in_range(exec, items, total * t / exec.threads, total * (t + 1) / exec.threads, f);
 }
 
 /// Calls f(r, begin, end) over fixed blocks of [0, n).
-template <class F>
-void parallel_blocks(const Exec& exec, int R, std::int64_t n, std::int64_t block, F&& f) {
+void parallel_blocks(const Exec& exec, int R, std::int64_t n, std::int64_t block, auto&& f) {
   parallel_items(exec, R, (n + block - 1) / block,
                  [&](int r, std::int64_t i) { f(r, i * block, std::min(n, (i + 1) * block)); });
 }
 
 /// f(r, i) for each i of [0, n), a fixed block after the other.
-template <class F>
-void parallel_each(const Exec& exec, int R, std::int64_t n, std::int64_t block, F&& f) {
+void parallel_each(const Exec& exec, int R, std::int64_t n, std::int64_t block, auto&& f) {
   parallel_blocks(exec, R, n, block, [&](int r, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) f(r, i);
   });
@@ -84,9 +77,8 @@ Real dot(const Real* x, const Real* y, int n) {
   constexpr int W = 16;
   Real partial[W] = {};
   int i = 0;
-  for (; i + W <= n; i += W) {
+  for (; i + W <= n; i += W)
     for (int j = 0; j < W; ++j) partial[j] += x[i + j] * y[i + j];
-  }
   Real tail = 0;
   for (; i < n; ++i) tail += x[i] * y[i];
   return halves<W>(partial) + tail;
@@ -104,9 +96,8 @@ Real sum(const Real* x, int n) {
   constexpr int W = 16;
   Real partial[W] = {};
   int i = 0;
-  for (; i + W <= n; i += W) {
+  for (; i + W <= n; i += W)
     for (int j = 0; j < W; ++j) partial[j] += x[i + j];
-  }
   Real tail = 0;
   for (; i < n; ++i) tail += x[i];
   return halves<W>(partial) + tail;

@@ -27,9 +27,8 @@ TEST(Parallel, EveryItemOnce) {
     for (int items : {0, 1, 7}) {
       std::vector<std::atomic<int>> count(5 * 7);
       parallel_items(with_threads(threads), 5, items, [&](int r, std::int64_t i) { ++count[r * 7 + i]; });
-      for (int r = 0; r < 5; ++r) {
+      for (int r = 0; r < 5; ++r)
         for (int i = 0; i < 7; ++i) EXPECT_EQ(count[r * 7 + i], i < items) << r << " " << i;
-      }
     }
   }
 }
@@ -53,9 +52,8 @@ TEST(Parallel, BlocksTileTheRange) {
   using Block = std::tuple<int, std::int64_t, std::int64_t>;
   for (int n : {1, 4, 9, 12}) {
     std::set<Block> want;
-    for (int r = 0; r < 3; ++r) {
+    for (int r = 0; r < 3; ++r)
       for (int b = 0; b < n; b += 4) want.insert({r, b, std::min(n, b + 4)});
-    }
     for (int threads : {1, 2, 3}) {
       std::set<Block> got;
       std::mutex mutex;

@@ -101,9 +101,8 @@ CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (int ahead = 0; ahead < kAhead; ++ahead) {
+      for (int ahead = 0; ahead < kAhead; ++ahead)
         for (int n = 0; n < kSide; ++n) tokens[ahead][n] = next[ahead][n];
-      }
       take(turn + kAhead, next);
     } else {
       take(turn, tokens);
@@ -113,13 +112,11 @@ CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
 #endif
     for (int ahead = 0; ahead < kAhead; ++ahead) {
       const int t = kBack ? T - 1 - turn - ahead : turn + ahead;
-      for (int n = 0; n < count && turn + ahead < T; ++n) {
-        if constexpr (kBack) {
+      for (int n = 0; n < count && turn + ahead < T; ++n)
+        if constexpr (kBack)
           op.step_back(r, at(t, n), tokens[ahead][n], carried[n]);
-        } else {
+        else
           op.step(r, at(t, n), tokens[ahead][n], carried[n]);
-        }
-      }
     }
   }
   for (int n = 0; n < count && kBack; ++n) op.finish(r, first + n, carried[n]);
@@ -131,19 +128,17 @@ CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
 #define CROSSTALK_SWEEPS(device, Op)                                              \
   template <class Real>                                                           \
   void forward_##device(const Exec& exec, const Op<Real>& op) {                   \
-    if constexpr (requires { op.channels(); }) {                                  \
+    if constexpr (requires { op.channels(); })                                    \
       device##_walk<false>(exec, op);                                             \
-    } else {                                                                      \
+    else                                                                          \
       op.sweep_forward(device##_sweep(exec, op));                                 \
-    }                                                                             \
   }                                                                               \
   template <class Real>                                                           \
   void backward_##device([[maybe_unused]] const Exec& exec, const Op<Real>& op) { \
-    if constexpr (requires { op.channels(); }) {                                  \
+    if constexpr (requires { op.channels(); })                                    \
       device##_walk<true>(exec, op);                                              \
-    } else if constexpr (!without_gradient<Op<Real>>) {                           \
+    else if constexpr (!without_gradient<Op<Real>>)                               \
       op.sweep_backward(device##_sweep(exec, op));                                \
-    }                                                                             \
   }                                                                               \
   CROSSTALK_INSTANTIATE(device, Op)
 

@@ -6,8 +6,7 @@
 
 namespace crosstalk {
 
-template <class Op>
-auto cpu_sweep(const Exec& exec, const Op& op) {
+auto cpu_sweep(const Exec& exec, const auto& op) {
   return [&]<class Function>(std::int64_t n, Function) {
     parallel_each(exec, op.y.value.R, n, 64, [&op](int r, std::int64_t i) { Function::call(op, r, i); });
   };

@@ -36,8 +36,7 @@ struct LongConv {
   CROSSTALK_SWEEP(x.value.size(), convolve)
   CROSSTALK_ELEMENT(correlate)
   CROSSTALK_ELEMENT(filter_gradient)
-  template <class Sweep>
-  void sweep_backward(const Sweep& sweep) const {
+  void sweep_backward(const auto& sweep) const {
     if (x.wanted()) sweep(x.value.size(), correlate_of{});
     if (h.wanted()) sweep(h.value.size(), filter_gradient_of{});
   }

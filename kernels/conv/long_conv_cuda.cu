@@ -14,18 +14,13 @@ constexpr int kTile = 16, kConvThreads = 128;
 template <class Real>
 struct ConvTile {
   Real sum[kTile] = {}, low[kTile], high[kTile];  ///< w_{-15} .. w_0, w_1 .. w_16
-  template <class F>
-  __device__ void fill(Real (&half)[kTile], F&& w, int from) {
-#pragma unroll
-    for (int k = 0; k < kTile; ++k) half[k] = w(from + k);
+  __device__ void fill(Real (&half)[kTile], auto&& w, int from) {
+    CT_FOR(k, kTile) half[k] = w(from + k);
   }
-  template <class F>
-  __device__ void add(F&& a) {
-#pragma unroll
-    for (int j = 0; j < kTile; ++j) {
+  __device__ void add(auto&& a) {
+    CT_FOR(j, kTile) {
       const Real x = a(j);
-#pragma unroll
-      for (int i = 0; i < kTile; ++i) {
+      CT_FOR(i, kTile) {
         const int k = i - j + kTile - 1;
         sum[i] += x * (k < kTile ? low[k] : high[k - kTile]);
       }
@@ -37,26 +32,23 @@ struct ConvTile {
 template <bool kBack, class Real>
 __global__ void __launch_bounds__(kConvThreads) convolve_kernel(const __grid_constant__ LongConv<Real> op) {
   const int T = op.T(), C = op.C(), tiles = (T + kTile - 1) / kTile, r = static_cast<int>(blockIdx.y);
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kConvThreads + threadIdx.x;
-  if (i >= static_cast<std::int64_t>(op.B()) * tiles * C) return;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kConvThreads + threadIdx.x;
+  if (i >= std::int64_t{op.B()} * tiles * C) return;
   const int c = static_cast<int>(i % C), first = static_cast<int>(i / C % tiles) * kTile;
   const std::int64_t start = i / C / tiles * T * C + c;
   const Real *x = (kBack ? op.y.gradient : op.x.value).at(r) + start, *h = op.h.value.at(r) + c;
   Real* y = (kBack ? op.x.gradient : op.y.value).at(r) + start;
-  const auto place = [&](int t) { return static_cast<std::int64_t>(kBack ? T - 1 - t : t) * C; };
-  const auto filter = [&](int s) { return s >= 0 && s < T ? h[static_cast<std::int64_t>(s) * C] : Real(0); };
+  const auto place = [&](int t) { return std::int64_t{kBack ? T - 1 - t : t} * C; };
+  const auto filter = [&](int s) { return s >= 0 && s < T ? h[std::int64_t{s} * C] : Real(0); };
   ConvTile<Real> tile;
   tile.fill(tile.high, filter, first + 1);
   for (int from = 0; from <= first; from += kTile) {
     tile.fill(tile.low, filter, first - from - kTile + 1);
     tile.add([&](int j) { return from + j < T ? x[place(from + j)] : Real(0); });
-#pragma unroll
-    for (int k = 0; k < kTile; ++k) tile.high[k] = tile.low[k];
+    CT_FOR(k, kTile) tile.high[k] = tile.low[k];
   }
-#pragma unroll
-  for (int k = 0; k < kTile; ++k) {
+  CT_FOR(k, kTile)
     if (first + k < T) put(kBack ? op.x.write : Write::overwrite, y + place(first + k), tile.sum[k]);
-  }
 }
 
 /// The gradient of h by the sequences of a part: that of h_s is the sum of dy_t x_{t-s}, s from the tile's last to its first.
@@ -65,31 +57,29 @@ __global__ void __launch_bounds__(kConvThreads)
     filter_kernel(const __grid_constant__ LongConv<Real> op, int parts) {
   const int T = op.T(), C = op.C(), L = op.L(), tiles = (L + kTile - 1) / kTile,
             r = static_cast<int>(blockIdx.y);
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kConvThreads + threadIdx.x;
-  if (i >= static_cast<std::int64_t>(parts) * tiles * C) return;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kConvThreads + threadIdx.x;
+  if (i >= std::int64_t{parts} * tiles * C) return;
   const int c = static_cast<int>(i % C), first = static_cast<int>(i / C % tiles) * kTile;
   const int part = static_cast<int>(i / C / tiles);
   ConvTile<Real> tile;
   for (int b = part; b < op.B(); b += parts) {
-    const std::int64_t start = static_cast<std::int64_t>(b) * T * C + c;
+    const std::int64_t start = std::int64_t{b} * T * C + c;
     const Real *x = op.x.value.at(r) + start, *d_y = op.y.gradient.at(r) + start;
-    const auto input = [&](int t) { return t >= 0 && t < T ? x[static_cast<std::int64_t>(t) * C] : Real(0); };
+    const auto input = [&](int t) { return t >= 0 && t < T ? x[std::int64_t{t} * C] : Real(0); };
     tile.fill(tile.low, input, 1 - kTile);
     for (int from = first; from < T; from += kTile) {
       tile.fill(tile.high, input, from - first + 1);
       tile.add([&](int j) {
         const int t = from + kTile - 1 - j;
-        return t < T ? d_y[static_cast<std::int64_t>(t) * C] : Real(0);
+        return t < T ? d_y[std::int64_t{t} * C] : Real(0);
       });
-#pragma unroll
-      for (int k = 0; k < kTile; ++k) tile.low[k] = tile.high[k];
+      CT_FOR(k, kTile) tile.low[k] = tile.high[k];
     }
   }
-  Real* to = op.parts.value.at(r) + static_cast<std::int64_t>(part) * L * C + c;
-#pragma unroll
-  for (int k = 0; k < kTile; ++k) {
+  Real* to = op.parts.value.at(r) + std::int64_t{part} * L * C + c;
+  CT_FOR(k, kTile) {
     const int s = first + kTile - 1 - k;
-    if (s < L) to[static_cast<std::int64_t>(s) * C] = tile.sum[k];
+    if (s < L) to[std::int64_t{s} * C] = tile.sum[k];
   }
 }
 

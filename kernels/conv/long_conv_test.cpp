@@ -16,11 +16,10 @@ OpCase make(const std::string& name, int B, int T, int C, int L) {
     std::vector<long double> y(static_cast<std::size_t>(B * T * C), 0);
     for (int b = 0; b < B; ++b) {
       for (int i = 0; i < T; ++i) {
-        for (int j = 0; i + j < T; ++j) {
+        for (int j = 0; i + j < T; ++j)
           for (int c = 0; c < C; ++c)
             y[(b * T + i + j) * C + c] +=
                 static_cast<long double>(in["x"][(b * T + i) * C + c]) * in["h"][j * C + c];
-        }
       }
     }
     out.real["y"].assign(y.begin(), y.end());

@@ -25,22 +25,18 @@ __global__ void __launch_bounds__(kChannels* kRows)
   Real sum[kWeights] = {};
   if (c < C) {
     for (int token = begin + warp; token < end; token += kRows) {
-      const std::int64_t n = static_cast<std::int64_t>(token) * C + c;
+      const std::int64_t n = std::int64_t{token} * C + c;
       const Real d_u = op.d_u(r, n);
-#pragma unroll
-      for (int e = 0; e < kWeights; ++e) {
+      CT_FOR(e, kWeights)
         if (first + e <= W) sum[e] += d_u * op.factor(r, n, first + e);
-      }
     }
   }
-#pragma unroll
-  for (int e = 0; e < kWeights; ++e) sums[warp][e][lane] = sum[e];
+  CT_FOR(e, kWeights) sums[warp][e][lane] = sum[e];
   __syncthreads();
   if (warp >= kWeights || c >= C || first + warp > W) return;
   Real total = 0;
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) total += sums[i][warp][lane];
-  op.part.value.at(r)[(static_cast<std::int64_t>(blockIdx.x) * C + c) * (W + 1) + first + warp] = total;
+  CT_FOR(i, kRows) total += sums[i][warp][lane];
+  op.part.value.at(r)[(std::int64_t{blockIdx.x} * C + c) * (W + 1) + first + warp] = total;
 }
 
 template <class Real>

@@ -30,62 +30,50 @@ struct WalkCut {
 template <class Real, int kTaps, bool kBackward>
 __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
     walk_tokens(const __grid_constant__ ShortConv<Real> op, const WalkCut cut) {
-  const int lane = static_cast<int>(threadIdx.x) % kWalkChannels,
-            warp = static_cast<int>(threadIdx.x) / kWalkChannels;
+  const int lane = CT_THREAD % kWalkChannels, warp = CT_THREAD / kWalkChannels;
   const int T = op.T(), C = op.C(), r = static_cast<int>(blockIdx.z);
   const int c = static_cast<int>(blockIdx.y) * kWalkChannels + lane;
   Real own[kTaps] = {}, d_w[kTaps + 1] = {};  // own[i] is for the input i tokens ago
   Real bias = 0;
   if (c < C) {
-#pragma unroll
-    for (int i = 0; i < kTaps; ++i) own[i] = op.w.value.at(r)[c * kTaps + kTaps - 1 - i];
+    CT_FOR(i, kTaps) own[i] = op.w.value.at(r)[c * kTaps + kTaps - 1 - i];
     if (op.bias) bias = op.bias.value.at(r)[c];
   }
   const int first = static_cast<int>(blockIdx.x) * cut.per_piece,
             last = min(cut.units, first + cut.per_piece);
   for (int unit = first + warp; unit < last && c < C; unit += kWalkWarps) {
     const int begin = unit % cut.chunks * kWalkTokens, end = min(T, begin + kWalkTokens);
-    const std::int64_t at = static_cast<std::int64_t>(unit / cut.chunks) * T * C + c;
+    const std::int64_t at = std::int64_t{unit / cut.chunks} * T * C + c;
     const Real* const x = op.x.value.at(r) + at;
     Real seen[kTaps], d[kTaps] = {};  // x_{t-i}, d_u_{t-i}
-#pragma unroll
-    for (int i = 0; i < kTaps; ++i)
-      seen[i] = begin > i ? x[static_cast<std::int64_t>(begin - 1 - i) * C] : Real(0);
+    CT_FOR(i, kTaps) seen[i] = begin > i ? x[std::int64_t{begin - 1 - i} * C] : Real(0);
     for (int t0 = begin; t0 < end + (kBackward ? kTaps - 1 : 0); t0 += kAhead) {
       Real next[kAhead], d_y[kAhead];
-#pragma unroll
-      for (int n = 0; n < kAhead; ++n) {
+      CT_FOR(n, kAhead) {
         const bool there = t0 + n < (kBackward ? min(T, end + kTaps - 1) : end);
-        next[n] = there ? x[static_cast<std::int64_t>(t0 + n) * C] : Real(0);
-        if (kBackward)
-          d_y[n] = there ? op.y.gradient.at(r)[at + static_cast<std::int64_t>(t0 + n) * C] : Real(0);
+        next[n] = there ? x[std::int64_t{t0 + n} * C] : Real(0);
+        if (kBackward) d_y[n] = there ? op.y.gradient.at(r)[at + std::int64_t{t0 + n} * C] : Real(0);
       }
-#pragma unroll
-      for (int n = 0; n < kAhead; ++n) {
+      CT_FOR(n, kAhead) {
         const int t = t0 + n;
-#pragma unroll
-        for (int i = kTaps - 1; i > 0; --i) seen[i] = seen[i - 1], d[i] = d[i - 1];
+        CT_UNROLL(int i = kTaps - 1; i > 0; --i) seen[i] = seen[i - 1], d[i] = d[i - 1];
         seen[0] = next[n];
         Real u = bias;
-        if (!kBackward || op.silu) {
-#pragma unroll
-          for (int i = 0; i < kTaps; ++i) u += own[i] * seen[i];
-        }
+        if (!kBackward || op.silu)
+          CT_FOR(i, kTaps) u += own[i] * seen[i];
         if constexpr (!kBackward) {
-          if (t < end) op.y.value.at(r)[at + static_cast<std::int64_t>(t) * C] = op.activated(u);
+          if (t < end) op.y.value.at(r)[at + std::int64_t{t} * C] = op.activated(u);
         } else {
           d[0] = op.silu ? d_y[n] * op.slope(u) : d_y[n];
           if (t < end) {
-#pragma unroll
-            for (int i = 0; i < kTaps; ++i) d_w[kTaps - 1 - i] += d[0] * seen[i];
+            CT_FOR(i, kTaps) d_w[kTaps - 1 - i] += d[0] * seen[i];
             d_w[kTaps] += d[0];
           }
           const int s = t - (kTaps - 1);
           if (op.x.wanted() && s >= begin && s < end) {
             Real d_x = 0;
-#pragma unroll
-            for (int i = 0; i < kTaps; ++i) d_x += own[i] * d[kTaps - 1 - i];
-            put(op.x.write, op.x.gradient.at(r) + at + static_cast<std::int64_t>(s) * C, d_x);
+            CT_FOR(i, kTaps) d_x += own[i] * d[kTaps - 1 - i];
+            put(op.x.write, op.x.gradient.at(r) + at + std::int64_t{s} * C, d_x);
           }
         }
       }
@@ -93,14 +81,12 @@ __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
   }
   if constexpr (kBackward) {
     __shared__ Real sums[kWalkWarps][kTaps + 1][kWalkChannels];
-#pragma unroll
-    for (int e = 0; e <= kTaps; ++e) sums[warp][e][lane] = d_w[e];
+    CT_UNROLL(int e = 0; e <= kTaps; ++e) sums[warp][e][lane] = d_w[e];
     __syncthreads();
     if (warp > kTaps || c >= C) return;
     Real total = 0;
-#pragma unroll
-    for (int i = 0; i < kWalkWarps; ++i) total += sums[i][warp][lane];
-    op.part.value.at(r)[(static_cast<std::int64_t>(blockIdx.x) * C + c) * (kTaps + 1) + warp] = total;
+    CT_FOR(i, kWalkWarps) total += sums[i][warp][lane];
+    op.part.value.at(r)[(std::int64_t{blockIdx.x} * C + c) * (kTaps + 1) + warp] = total;
   }
 }
 

@@ -30,8 +30,7 @@ struct Delay {
   CROSSTALK_SWEEP(x.value.size(), take)
   CROSSTALK_ELEMENT(give_back)
   CROSSTALK_ELEMENT(give_start)
-  template <class Sweep>
-  void sweep_backward(const Sweep& sweep) const {
+  void sweep_backward(const auto& sweep) const {
     if (x.wanted()) sweep(x.value.size(), give_back_of{});
     if (start.wanted()) sweep(start.value.size(), give_start_of{});
   }
@@ -73,8 +72,7 @@ struct Recent {
   CROSSTALK_SWEEP(y.value.size(), take)
   CROSSTALK_ELEMENT(give_back)
   CROSSTALK_ELEMENT(give_start)
-  template <class Sweep>
-  void sweep_backward(const Sweep& sweep) const {
+  void sweep_backward(const auto& sweep) const {
     if (x.wanted()) sweep(x.value.size(), give_back_of{});
     if (start.wanted()) sweep(start.value.size(), give_start_of{});
   }

@@ -49,9 +49,8 @@ struct Dropout {
     const std::int64_t left = x.value.size() - 4 * i;
     const Real* a = from.at(r) + 4 * i;
     Real* b = to.at(r) + 4 * i;
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < 4; ++j)
       if (j < left) put(mode, b + j, bits >> j & 1u ? a[j] * scale : Real(0));
-    }
   }
   /// Elements of 4 i .. 4 i + 3 that are kept, as bits.
   CT_HD unsigned kept(int r, std::int64_t i, std::int32_t number) const {

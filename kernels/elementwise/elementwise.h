@@ -248,9 +248,8 @@ Tensor<Real> slices_of_sums(const Tensor<Real>& full, const Tensor<Real>& part) 
 template <class Real>
 bool broadcasts(const Tensor<Real>& full, const Tensor<Real>& part) {
   if (full.rank != 4 || part.rank != 4) return false;
-  for (int d = 0; d < 4; ++d) {
+  for (int d = 0; d < 4; ++d)
     if (part.dims[d] != 1 && part.dims[d] != full.dims[d]) return false;
-  }
   return true;
 }
 

@@ -16,7 +16,7 @@ constexpr int kColumns = 8;               // of a block: 32 bytes of a row, what
 template <class Real, class F, class Put>
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(std::int64_t n, std::int64_t repeats, const F f, const Put store) {
-  const std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const std::int64_t j = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   if (j >= n) return;
   Real sum = 0;
   for (std::int64_t i = threadIdx.x % 32; i < repeats; i += 32) sum += f(static_cast<int>(blockIdx.y), j, i);
@@ -33,8 +33,7 @@ __global__ void __launch_bounds__(kLongThreads)
   const int r = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.x) % slices;
   Real sum = 0;
 #pragma unroll 4
-  for (std::int64_t i = slice * kLongThreads + static_cast<int>(threadIdx.x); i < repeats;
-       i += slices * kLongThreads)
+  for (std::int64_t i = slice * kLongThreads + CT_THREAD; i < repeats; i += slices * kLongThreads)
     sum += f(r, j, i);
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
@@ -51,9 +50,9 @@ __global__ void __launch_bounds__(kLongThreads)
     row_sums_kernel(std::int64_t n, std::int64_t rows, int slices, const F f, const Put store) {
   constexpr int kRows = kLongThreads / kColumns;
   __shared__ Real sums[kRows][kColumns];
-  const int x = static_cast<int>(threadIdx.x) % kColumns, y = static_cast<int>(threadIdx.x) / kColumns;
+  const int x = CT_THREAD % kColumns, y = CT_THREAD / kColumns;
   const int r = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.x) % slices;
-  const std::int64_t j = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(slices)) * kColumns + x;
+  const std::int64_t j = std::int64_t{blockIdx.x / static_cast<unsigned>(slices)} * kColumns + x;
   Real sum = 0;
   if (j < n) {
 #pragma unroll 4
@@ -86,16 +85,15 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
   const int slices = slices_of_sums ? slices_of_sum(n, repeats) : 1;
   const auto run = [&](const auto& put_sum) {
     using PutSum = std::decay_t<decltype(put_sum)>;
-    if (rows && repeats >= kManyRows && n >= kColumns) {
+    if (rows && repeats >= kManyRows && n >= kColumns)
       launch(exec, name, row_sums_kernel<Real, F, PutSum>, per_replica(slices * blocks_for(n, kColumns), R),
              kLongThreads, 0, n, repeats, slices, f, put_sum);
-    } else if (repeats >= kManyTerms && n < 65536) {
+    else if (repeats >= kManyTerms && n < 65536)
       launch(exec, name, long_sums_kernel<Real, F, PutSum>, per_replica(slices * n, R), kLongThreads, 0,
              repeats, slices, f, put_sum);
-    } else {
+    else
       launch(exec, name, sums_kernel<Real, F, PutSum>, per_replica(blocks_for(n, kWarps), R), kThreads, 0, n,
              repeats, f, put_sum);
-    }
   };
   if (slices == 1) return run(store);
   const Tensor<Real> parts = slices_of_sums.value;
@@ -125,16 +123,15 @@ struct Ones {
   template <class Real>
   using Number = Real;
   template <class Real>
-  static __device__ __forceinline__ Real read(const Tensor<Real>& x, int r, std::int64_t i) {
+  static CT_DEVICE Real read(const Tensor<Real>& x, int r, std::int64_t i) {
     return x.at(r)[i];
   }
   template <class Real>
-  static __device__ __forceinline__ Real read(const Tensor<Real>& x, const Broadcast& map, int r,
-                                              std::int64_t i) {
+  static CT_DEVICE Real read(const Tensor<Real>& x, const Broadcast& map, int r, std::int64_t i) {
     return x.at(r)[map.index(i)];
   }
   template <class F, class... X>
-  static __device__ __forceinline__ auto of(F&& f, X... x) {
+  static CT_DEVICE auto of(F&& f, X... x) {
     return f(x...);
   }
 };
@@ -143,20 +140,18 @@ struct Fours {
   template <class Real>
   using Number = Four<Real>;
   template <class Real>
-  static __device__ __forceinline__ Four<Real> read(const Tensor<Real>& x, int r, std::int64_t i) {
+  static CT_DEVICE Four<Real> read(const Tensor<Real>& x, int r, std::int64_t i) {
     return *reinterpret_cast<const Four<Real>*>(x.at(r) + i);
   }
   template <class Real>
-  static __device__ __forceinline__ Four<Real> read(const Tensor<Real>& x, const Broadcast& map, int r,
-                                                    std::int64_t i) {
+  static CT_DEVICE Four<Real> read(const Tensor<Real>& x, const Broadcast& map, int r, std::int64_t i) {
     const Real* const from = x.at(r) + map.index(i);
     if (map.part[3] == 1) return {{*from, *from, *from, *from}};
     return *reinterpret_cast<const Four<Real>*>(from);
   }
   template <class F, class Real, class... X>
-  static __device__ __forceinline__ Four<Real> of(F&& f, Four<Real> x, const X&... y) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] = f(x.v[e], y.v[e]...);
+  static CT_DEVICE Four<Real> of(F&& f, Four<Real> x, const X&... y) {
+    CT_FOR(e, 4) x.v[e] = f(x.v[e], y.v[e]...);
     return x;
   }
 };

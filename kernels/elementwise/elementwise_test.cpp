@@ -47,8 +47,7 @@ int at(const std::vector<int>& dims, const int (&i)[4]) {
 }
 
 // Calls f with every index of `dims`.
-template <class F>
-void each_index(const std::vector<int>& dims, const F& f) {
+void each_index(const std::vector<int>& dims, const auto& f) {
   int i[4];
   for (i[0] = 0; i[0] < dims[0]; ++i[0])
     for (i[1] = 0; i[1] < dims[1]; ++i[1])

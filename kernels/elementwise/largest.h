@@ -13,8 +13,7 @@
 namespace crosstalk {
 
 /// Tells whether entry i of a row of n numbers is among its `count` largest.
-template <class Real>
-CT_HD inline bool among_largest(const Real* row, int n, int i, int count) {
+CT_HD inline bool among_largest(const auto* row, int n, int i, int count) {
   int larger = 0;
   for (int j = 0; j < n && larger < count; ++j) larger += row[j] > row[i] || (row[j] == row[i] && j < i);
   return larger < count;

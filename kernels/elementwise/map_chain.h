@@ -93,18 +93,15 @@ struct MapChain {
   static constexpr const char* kName = "map_chain";
   static constexpr const char *kX[] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"},
                               *kY[] = {"y0", "y1", "y2", "y3", "y4", "y5"};
-  template <class F>
-  void fields(F&& f) {
+  void fields(auto&& f) {
     for (int i = 0; i < inputs; ++i) f(kX[i], x[i]);
     for (int i = 0; i < outputs; ++i) f(kY[i], y[i]);
     f("pieces", pieces);
   }
   /// Values and gradients each by themselves, of those that are not repeated.
-  template <class F>
-  void bf16_fields(F&& f) {
-    for (int i = 0; i < inputs; ++i) {
+  void bf16_fields(auto&& f) {
+    for (int i = 0; i < inputs; ++i)
       if (whole(i)) f(kX[i], x[i]);
-    }
     for (int i = 0; i < outputs; ++i) f(kY[i], y[i]);
   }
   CT_HD int registers() const { return inputs + steps; }
@@ -135,9 +132,8 @@ struct MapChain {
   }
   int span() const {
     int unit = 4;
-    for (int i = 0; i < inputs; ++i) {
+    for (int i = 0; i < inputs; ++i)
       if (is_parameter(i)) unit = std::lcm(4, period());
-    }
     return unit > 4 * threads() ? 0 : 4 * threads() / unit * unit;
   }
   int sweeps() const { return static_cast<int>((size() + span() - 1) / span()); }
@@ -164,9 +160,8 @@ struct MapChain {
     if (size() % 4 != 0 || size() == 0 || size() > 1 << 30 || registers() > kMostRegisters || span() == 0)
       return false;
     if (sums_rows() && !rows) return false;
-    for (int i = 0; i < inputs; ++i) {
+    for (int i = 0; i < inputs; ++i)
       if (!whole(i) && !is_parameter(i) && !(is_of_rows(i) && rows)) return false;
-    }
     return !(rows && span() % D() != 0);
   }
   void plan() {

@@ -24,10 +24,9 @@ class ChainRow {
   Real* gradient(int n) { return gradients_.data() + std::size_t(n) * std::size_t(D_); }
 
   void forward(int r, std::int64_t row) {
-    for (int i = 0; i < op_.inputs; ++i) {
+    for (int i = 0; i < op_.inputs; ++i)
       for (int j = 0; j < D_; ++j)
         value(i)[j] = op_.x[i].value.at(r)[places_[std::size_t(i)].index(row * D_ + j)];
-    }
     for (int s = 0; s < op_.steps; ++s) {
       const StepMath<Real>& step = steps_[std::size_t(s)];
       const Real *a = value(step.a), *b = value(step.b);

@@ -11,15 +11,12 @@ namespace {
 using namespace device;
 
 /// f(e) of each of four numbers.
-template <class F>
-__device__ __forceinline__ void fours(const F& f) {
-#pragma unroll
-  for (int e = 0; e < 4; ++e) f(e);
+CT_DEVICE void fours(const auto& f) {
+  CT_FOR(e, 4) f(e);
 }
 
 /// Calls f with the map as a type, so that four numbers share the choice.
-template <class F>
-__device__ __forceinline__ void with_map(MapKind map, const F& f) {
+CT_DEVICE void with_map(MapKind map, const auto& f) {
 #define CROSSTALK_CASE(kind) \
   case MapKind::kind:        \
     return f(std::integral_constant<MapKind, MapKind::kind>{});
@@ -42,8 +39,7 @@ __device__ __forceinline__ void with_map(MapKind map, const F& f) {
   }
 #undef CROSSTALK_CASE
 }
-template <class F>
-__device__ __forceinline__ void by_kind(ChainKind kind, const F& f) {
+CT_DEVICE void by_kind(ChainKind kind, const auto& f) {
   if (kind == ChainKind::add) return f(std::integral_constant<CombineKind, CombineKind::add>{});
   if (kind == ChainKind::multiply) return f(std::integral_constant<CombineKind, CombineKind::multiply>{});
   f(std::integral_constant<CombineKind, CombineKind::larger>{});
@@ -60,21 +56,21 @@ __device__ __noinline__ Four<Real> any_slope(MapKind kind, Four<Real> x) {
   return x;
 }
 template <class Real>
-__device__ __forceinline__ Four<Real> values_of(const Mapping<Real>& m, Four<Real> x) {
+CT_DEVICE Four<Real> values_of(const Mapping<Real>& m, Four<Real> x) {
   if (m.map != MapKind::affine) x = any_map(m.map, x);
   fours([&](int e) { x.v[e] = m.scale * x.v[e] + m.shift; });
   return x;
 }
 
 template <class Real>
-__device__ __forceinline__ Four<Real> load_four(const Tensor<Real>& t, int r, int i) {
+CT_DEVICE Four<Real> load_four(const Tensor<Real>& t, int r, int i) {
   if constexpr (std::is_same_v<Real, float>) {
     if (t.is_bf16()) return four_of(*reinterpret_cast<const uint2*>(t.bf16_at(r) + i));
   }
   return *reinterpret_cast<const Four<Real>*>(t.at(r) + i);
 }
 template <class Real>
-__device__ __forceinline__ void store_four(const Tensor<Real>& t, int r, int i, const Four<Real>& x) {
+CT_DEVICE void store_four(const Tensor<Real>& t, int r, int i, const Four<Real>& x) {
   if constexpr (std::is_same_v<Real, float>) {
     if (t.is_bf16()) {
       *reinterpret_cast<uint2*>(t.bf16_at(r) + i) = pairs_of(x);
@@ -89,7 +85,7 @@ template <class Real>
 struct ChainThread {
   const ChainArgs<Real>& a;
   Four<Real>* const slots;
-  const int r, tid = static_cast<int>(threadIdx.x);
+  const int r, tid = CT_THREAD;
 
   __device__ Four<Real>& value(int n) const { return slots[n * static_cast<int>(blockDim.x) + tid]; }
   __device__ Four<Real>& gradient(int n) const { return value(a.inputs + a.steps + n); }
@@ -112,39 +108,32 @@ struct ChainThread {
     }
   }
   /// Four numbers on their way to a slot, as they lie in memory; widen() makes numbers of the slot's type of them.
-  __device__ __forceinline__ void fetch(const Tensor<Real>& t, int i, Four<Real>& slot) const {
+  CT_DEVICE void fetch(const Tensor<Real>& t, int i, Four<Real>& slot) const {
     if constexpr (std::is_same_v<Real, float>) {
       if (t.is_bf16()) return copy_async<8>(&slot, t.bf16_at(r) + i);
     }
     constexpr int kEach = 16 / sizeof(Real);
-#pragma unroll
-    for (int e = 0; e < 4; e += kEach) copy_async(slot.v + e, t.at(r) + i + e);
+    CT_UNROLL(int e = 0; e < 4; e += kEach) copy_async(slot.v + e, t.at(r) + i + e);
   }
-  __device__ __forceinline__ void widen(const Tensor<Real>& t, Four<Real>& slot) const {
+  CT_DEVICE void widen(const Tensor<Real>& t, Four<Real>& slot) const {
     if constexpr (std::is_same_v<Real, float>) {
       if (t.is_bf16()) slot = four_of(*reinterpret_cast<const uint2*>(&slot));
     }
   }
   /// f(tensor, slot) of what comes from memory: inputs but parameters, of a set, and gradients of outputs.
-  template <class F>
-  __device__ __forceinline__ void each_whole(unsigned which, bool gradients, const F& f) const {
-    for (int k = 0; k < a.inputs; ++k) {
+  CT_DEVICE void each_whole(unsigned which, bool gradients, const auto& f) const {
+    for (int k = 0; k < a.inputs; ++k)
       if (a.x[k].access == Access::whole && ChainArgs<Real>::has(which, k)) f(a.x[k].value, value(k));
-    }
-    for (int o = 0; gradients && o < a.outputs; ++o) {
+    for (int o = 0; gradients && o < a.outputs; ++o)
       if (a.d_y[o].data) f(a.d_y[o], gradient(a.made_by[o]));
-    }
   }
   /// All copies are on their way before the first is waited for.
-  template <class F>
-  __device__ __forceinline__ void load(int i, bool active, unsigned which, bool gradients,
-                                       const F& meanwhile) const {
+  CT_DEVICE void load(int i, bool active, unsigned which, bool gradients, const auto& meanwhile) const {
     each_whole(which, gradients, [&](const Tensor<Real>& t, Four<Real>& slot) {
-      if (active) {
+      if (active)
         fetch(t, i, slot);
-      } else {
+      else
         slot = {};
-      }
     });
     for (int k = 0; k < a.inputs; ++k) {
       if (a.x[k].access != Access::row || !ChainArgs<Real>::has(which, k)) continue;
@@ -176,8 +165,8 @@ struct ChainThread {
     }
   }
   /// Adds d to what register n has, through the map's slopes at x.
-  __device__ __forceinline__ void pass_on(int n, bool active, const Mapping<Real>& m, const Four<Real>& x,
-                                          const Four<Real>& d) const {
+  CT_DEVICE void pass_on(int n, bool active, const Mapping<Real>& m, const Four<Real>& x,
+                         const Four<Real>& d) const {
     if (!active || !ChainArgs<Real>::has(a.wanted, n)) return;
     Four<Real> slope = {{1, 1, 1, 1}};
     if (m.map != MapKind::affine) slope = any_slope(m.map, x);
@@ -195,8 +184,7 @@ struct ChainThread {
         by_kind(step.kind, [&](auto kind) {
           Four<Real> of_a = p, of_b = q;
           if (kind.value != CombineKind::add) of_a = values_of(step.of_a, p), of_b = values_of(step.of_b, q);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
+          CT_FOR(e, 4) {
             d.v[e] *= combine_slope(kind.value, true, step.scale_a, of_a.v[e], of_b.v[e]);
             d_b.v[e] *= combine_slope(kind.value, false, step.scale_b, of_b.v[e], of_a.v[e]);
           }
@@ -233,7 +221,7 @@ struct ChainThread {
   /// A block's part of gradients of parameters: a warp a number.
   __device__ void store_parts() const {
     const int lane = tid % 32, warps = static_cast<int>(blockDim.x) / 32;
-    Real* const part = a.pieces.at(r) + static_cast<std::int64_t>(blockIdx.x) * a.piece_size;
+    Real* const part = a.pieces.at(r) + std::int64_t{blockIdx.x} * a.piece_size;
     __syncthreads();
     for (int k = 0; k < a.inputs; ++k) {
       const auto& x = a.x[k];

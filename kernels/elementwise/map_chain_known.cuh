@@ -88,22 +88,22 @@ constexpr ChainShape kChainShapes[] = {
 constexpr int kKnownChains = static_cast<int>(std::size(kChainShapes)), kKnownThreads = 256;
 
 template <int... I, class F>
-__host__ __device__ __forceinline__ void each_of(std::integer_sequence<int, I...>, F&& f) {
+__host__ CT_DEVICE void each_of(std::integer_sequence<int, I...>, F&& f) {
   (f(std::integral_constant<int, I>{}), ...);
 }
 /// f(i) of i < kCount as constants; upwards, or downwards.
 template <int kCount, class F>
-__device__ __forceinline__ void upwards(F&& f) {
+CT_DEVICE void upwards(F&& f) {
   each_of(std::make_integer_sequence<int, kCount>{}, f);
 }
 template <int kCount, class F>
-__device__ __forceinline__ void downwards(F&& f) {
+CT_DEVICE void downwards(F&& f) {
   upwards<kCount>([&](auto i) { f(std::integral_constant<int, kCount - 1 - i.value>{}); });
 }
 
 /// N neighbours from number i of replica r on.
 template <int N>
-__device__ __forceinline__ void load_neighbours(const Tensor<float>& t, int r, int i, float (&x)[N]) {
+CT_DEVICE void load_neighbours(const Tensor<float>& t, int r, int i, float (&x)[N]) {
   if (t.is_bf16()) {
     uint2 pairs[N / 4];
     if constexpr (N == 8) {
@@ -112,23 +112,20 @@ __device__ __forceinline__ void load_neighbours(const Tensor<float>& t, int r, i
     } else {
       pairs[0] = *reinterpret_cast<const uint2*>(t.bf16_at(r) + i);
     }
-#pragma unroll
-    for (int e = 0; e < N; ++e) x[e] = four_of(pairs[e / 4]).v[e % 4];
+    CT_FOR(e, N) x[e] = four_of(pairs[e / 4]).v[e % 4];
   } else {
-#pragma unroll
-    for (int e = 0; e < N; e += 4) {
+    CT_UNROLL(int e = 0; e < N; e += 4) {
       const Four<float> four = *reinterpret_cast<const Four<float>*>(t.at(r) + i + e);
-#pragma unroll
-      for (int n = 0; n < 4; ++n) x[e + n] = four.v[n];
+      CT_FOR(n, 4) x[e + n] = four.v[n];
     }
   }
 }
 template <int N>
-__device__ __forceinline__ void store_neighbours(const Tensor<float>& t, int r, int i, const float (&x)[N]) {
+CT_DEVICE void store_neighbours(const Tensor<float>& t, int r, int i, const float (&x)[N]) {
   if (t.is_bf16()) {
     uint2 pairs[N / 4];
-#pragma unroll
-    for (int e = 0; e < N; e += 4) pairs[e / 4] = pairs_of(Four<float>{{x[e], x[e + 1], x[e + 2], x[e + 3]}});
+    CT_UNROLL(int e = 0; e < N; e += 4)
+      pairs[e / 4] = pairs_of(Four<float>{{x[e], x[e + 1], x[e + 2], x[e + 3]}});
     if constexpr (N == 8) {
       *reinterpret_cast<uint4*>(t.bf16_at(r) + i) =
           make_uint4(pairs[0].x, pairs[0].y, pairs[1].x, pairs[1].y);
@@ -136,8 +133,7 @@ __device__ __forceinline__ void store_neighbours(const Tensor<float>& t, int r, 
       *reinterpret_cast<uint2*>(t.bf16_at(r) + i) = pairs[0];
     }
   } else {
-#pragma unroll
-    for (int e = 0; e < N; e += 4)
+    CT_UNROLL(int e = 0; e < N; e += 4)
       *reinterpret_cast<Four<float>*>(t.at(r) + i + e) = {{x[e], x[e + 1], x[e + 2], x[e + 3]}};
   }
 }
@@ -153,36 +149,31 @@ struct KnownChain {
   const int r;
   float value[kRegisters][N], gradient[kRegisters][N], inverse[kSteps];  ///< inverse: of norms
 
-  __device__ __forceinline__ explicit KnownChain(const ChainArgs<float>& args)
-      : a(args), r(static_cast<int>(blockIdx.y)) {
-    const int period = args.period(), at = N * static_cast<int>(threadIdx.x) % period;
+  CT_DEVICE explicit KnownChain(const ChainArgs<float>& args) : a(args), r(static_cast<int>(blockIdx.y)) {
+    const int period = args.period(), at = N * CT_THREAD % period;
     upwards<kInputs>([&](auto i) {
       if constexpr (is_parameter(i.value)) {
         const Tensor<float>& x = a.x[i.value].value;
         const bool whole = x.size() == period;
-#pragma unroll
-        for (int e = 0; e < N; ++e)
-          value[i.value][e] = x.at(r)[whole ? at + e : at / a.D], gradient[i.value][e] = 0;
+        CT_FOR(e, N) value[i.value][e] = x.at(r)[whole ? at + e : at / a.D], gradient[i.value][e] = 0;
       }
     });
   }
-  __device__ __forceinline__ float over_row(float x) const {
+  CT_DEVICE float over_row(float x) const {
     for (int offset = a.D / (2 * N); offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
   /// The sum of x_e y_e over a row.
-  __device__ __forceinline__ float product(const float (&x)[N], const float (&y)[N]) const {
+  CT_DEVICE float product(const float (&x)[N], const float (&y)[N]) const {
     float sum = 0;
-#pragma unroll
-    for (int e = 0; e < N; ++e) sum += x[e] * y[e];
+    CT_FOR(e, N) sum += x[e] * y[e];
     return over_row(sum);
   }
-  __device__ __forceinline__ void forward(int i) {
+  CT_DEVICE void forward(int i) {
     upwards<kInputs>([&](auto k) {
       if constexpr (is_of_rows(k.value)) {
         const float x = a.x[k.value].value.at(r)[i / a.D];
-#pragma unroll
-        for (int e = 0; e < N; ++e) value[k.value][e] = x;
+        CT_FOR(e, N) value[k.value][e] = x;
       } else if constexpr (!is_parameter(k.value)) {
         load_neighbours(a.x[k.value].value, r, i, value[k.value]);
       }
@@ -191,8 +182,7 @@ struct KnownChain {
       constexpr ChainShape::Step step = kChainShapes[kChain].step[s.value];
       const StepMath<float>& math = a.step[s.value];
       float(&y)[N] = value[kInputs + s.value];
-#pragma unroll
-      for (int e = 0; e < N; ++e) {
+      CT_FOR(e, N) {
         y[e] = math.of_a.scale * mapped(step.of_a, value[step.a][e]) + math.of_a.shift;
         if constexpr (has_two(step.kind)) {
           const float b = math.of_b.scale * mapped(step.of_b, value[step.b][e]) + math.of_b.shift;
@@ -202,23 +192,19 @@ struct KnownChain {
       if constexpr (reduces(step.kind)) {
         float factor = 0;
         if constexpr (step.kind == ChainKind::row_sum) {
-#pragma unroll
-          for (int e = 0; e < N; ++e) factor += y[e];
+          CT_FOR(e, N) factor += y[e];
           factor = over_row(factor);
         } else {
           factor = inverse[s.value] = math.inverse_of(product(y, y), a.D);
         }
-#pragma unroll
-        for (int e = 0; e < N; ++e) y[e] = step.kind == ChainKind::row_sum ? factor : y[e] * factor;
+        CT_FOR(e, N) y[e] = step.kind == ChainKind::row_sum ? factor : y[e] * factor;
       }
     });
   }
-  __device__ __forceinline__ void backward(int i) {
+  CT_DEVICE void backward(int i) {
     upwards<kRegisters>([&](auto n) {
-      if constexpr (n.value >= kInputs || !is_parameter(n.value)) {
-#pragma unroll
-        for (int e = 0; e < N; ++e) gradient[n.value][e] = 0;
-      }
+      if constexpr (n.value >= kInputs || !is_parameter(n.value))
+        CT_FOR(e, N) gradient[n.value][e] = 0;
     });
     upwards<kOutputs>([&](auto o) {
       constexpr int made_by = kChainShapes[kChain].made_by[o.value];
@@ -231,19 +217,15 @@ struct KnownChain {
       float(&d)[N] = gradient[kInputs + s.value];
       if constexpr (step.kind == ChainKind::row_sum) {
         float sum = 0;
-#pragma unroll
-        for (int e = 0; e < N; ++e) sum += d[e];
+        CT_FOR(e, N) sum += d[e];
         sum = over_row(sum);
-#pragma unroll
-        for (int e = 0; e < N; ++e) d[e] = sum;
+        CT_FOR(e, N) d[e] = sum;
       } else if constexpr (reduces(step.kind)) {  // d_x = inverse (d_y - y (y . d_y) [/ D]), y = inverse x
         const float(&y)[N] = value[kInputs + s.value];
         const float along = product(y, d) / (step.kind == ChainKind::rms ? static_cast<float>(a.D) : 1);
-#pragma unroll
-        for (int e = 0; e < N; ++e) d[e] = inverse[s.value] * (d[e] - y[e] * along);
+        CT_FOR(e, N) d[e] = inverse[s.value] * (d[e] - y[e] * along);
       }
-#pragma unroll
-      for (int e = 0; e < N; ++e) {
+      CT_FOR(e, N) {
         const float x = value[step.a][e];
         float d_a = d[e];
         if constexpr (has_two(step.kind)) {
@@ -264,8 +246,7 @@ struct KnownChain {
       float(&d)[N] = gradient[k.value];
       if constexpr (is_of_rows(k.value)) {
         float sum = 0;
-#pragma unroll
-        for (int e = 0; e < N; ++e) sum += d[e];
+        CT_FOR(e, N) sum += d[e];
         sum = over_row(sum);
         if (i % a.D == 0) put(x.write, x.gradient.at(r) + i / a.D, sum);
         return;
@@ -273,21 +254,19 @@ struct KnownChain {
       if (x.write == Write::add) {
         float old[N];
         load_neighbours(x.gradient, r, i, old);
-#pragma unroll
-        for (int e = 0; e < N; ++e) d[e] += old[e];
+        CT_FOR(e, N) d[e] += old[e];
       }
       store_neighbours(x.gradient, r, i, d);
     });
   }
   /// A block's part of gradients of parameters: a warp a number. `numbers`: of the block's threads, in shared memory.
-  __device__ __forceinline__ void store_parts(float* numbers) const {
-    const int tid = static_cast<int>(threadIdx.x), period = a.period(), size = N * kKnownThreads;
-    float* const part = a.pieces.at(r) + static_cast<std::int64_t>(blockIdx.x) * a.piece_size;
+  CT_DEVICE void store_parts(float* numbers) const {
+    const int tid = CT_THREAD, period = a.period(), size = N * kKnownThreads;
+    float* const part = a.pieces.at(r) + std::int64_t{blockIdx.x} * a.piece_size;
     upwards<kInputs>([&](auto k) {
       if constexpr (is_parameter(k.value)) {
         __syncthreads();
-#pragma unroll
-        for (int e = 0; e < N; ++e) numbers[N * tid + e] = gradient[k.value][e];
+        CT_FOR(e, N) numbers[N * tid + e] = gradient[k.value][e];
         __syncthreads();
         const int count = static_cast<int>(a.x[k.value].value.size()), run = period / count;  // side by side
         for (int j = tid / 32; j < count; j += kKnownThreads / 32) {
@@ -362,10 +341,9 @@ inline bool is_chain(const MapChain<float>& op, const ChainShape& known) {
         (has_two(as.kind) && (step.b != as.b || step.of_b.map != as.of_b)))
       return false;
   }
-  for (int o = 0; o < op.outputs; ++o) {
+  for (int o = 0; o < op.outputs; ++o)
     if (op.made_by[o] != known.made_by[o] || !aligned(op.y[o].value) || !aligned(op.y[o].gradient))
       return false;
-  }
   return true;
 }
 
@@ -379,12 +357,11 @@ bool launch_known(const Exec& exec, const MapChain<float>& op, const ChainArgs<f
     found = true;
     const unsigned sweeps = blocks_for(op.size(), kChainShapes[kChain].each() * kKnownThreads);
     const int R = op.x[0].value.R;
-    if constexpr (kBackward) {
+    if constexpr (kBackward)
       launch_early(exec, "map_chain", known_backward<kChain>,
                    per_replica(args.piece_size > 0 ? op.parts() : sweeps, R), kKnownThreads, 0, args);
-    } else {
+    else
       launch_early(exec, "map_chain", known_forward<kChain>, per_replica(sweeps, R), kKnownThreads, 0, args);
-    }
   });
   return found;
 }

@@ -36,10 +36,9 @@ struct Pick {
     if (!x || x.value.rank != 4 ||
         (position && (position.value.rank != 2 || position.value.dim(0) != x.value.dim(0))))
       throw std::logic_error("[pick] shapes do not fit");
-    for (const Tensor<Real>* t : {&x.gradient, &y.value, &y.gradient}) {
+    for (const Tensor<Real>* t : {&x.gradient, &y.value, &y.gradient})
       if (t->format != x.value.format)
         throw std::logic_error("[pick] x, y and their gradients have one format");
-    }
     if (is_bf16() && columns() % 2 != 0) throw std::logic_error("[pick] numbers in bf16 are picked in pairs");
     y.value = shaped<Real>(x.value.R, {x.value.dim(0), Q(), x.value.dim(2), x.value.dim(3)});
   }
@@ -58,8 +57,7 @@ struct Signs {
   CT_HD int T() const { return x.value.dim(1); }
   CT_HD int columns() const { return x.value.dim(2) * x.value.dim(3); }
   CROSSTALK_ELEMENT(walk)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
+  void sweep_forward(const auto& sweep) const {
     sweep(static_cast<std::int64_t>(B()) * columns(), walk_of{});
   }
   /// Column i % columns() of sequence i / columns().

@@ -29,9 +29,8 @@ struct Maximum {
   /// Index of the largest entry of a row.
   CT_HD int place(const Real* row) const {
     int at = 0;
-    for (int j = 1; j < x.value.columns(); ++j) {
+    for (int j = 1; j < x.value.columns(); ++j)
       if (row[j] > row[at]) at = j;
-    }
     return at;
   }
   CROSSTALK_SWEEP(x.value.rows(), take)

@@ -72,9 +72,8 @@ OpCase one_hot_case() {
   call<OneHot>(op, [=](auto& o) { o.channel = 1; });
   op.backward(nullptr);
   op.oracle([=](const Values& in, Values& out) {
-    for (std::size_t n = 0; n < 12; ++n) {
+    for (std::size_t n = 0; n < 12; ++n)
       for (int i = 0; i < 5; ++i) out.real["y"].push_back(in.integer.at("ids")[2 * n + 1] == i ? 1 : 0);
-    }
   });
   return op;
 }

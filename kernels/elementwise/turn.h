@@ -32,14 +32,8 @@ struct Turn {
   }
   CROSSTALK_ELEMENT(turn_row)
   CROSSTALK_ELEMENT(turn_back)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.rows(), turn_row_of{});
-  }
-  template <class Sweep>
-  void sweep_backward(const Sweep& sweep) const {
-    sweep(x.value.rows(), turn_back_of{});
-  }
+  void sweep_forward(const auto& sweep) const { sweep(x.value.rows(), turn_row_of{}); }
+  void sweep_backward(const auto& sweep) const { sweep(x.value.rows(), turn_back_of{}); }
 
   CT_HD void turn_row(int r, std::int64_t row) const {
     const Real *from = x.value.at(r) + row * K(), *at = angle.value.at(r) + row * A();

@@ -12,7 +12,7 @@ constexpr int kLaneShift = 27;  // places lie below 2^27
 
 // Lanes of the warp that hold the same id, from one ballot a bit of it: much faster than match_any, whose
 // cost grows with the number of different ids. 0 for absent ids.
-__device__ __forceinline__ unsigned lanes_of(int id, int bits) {
+CT_DEVICE unsigned lanes_of(int id, int bits) {
   unsigned same = __ballot_sync(kFullWarp, id >= 0);
   for (int bit = 0; bit < bits; ++bit) {
     const bool set = (id >> bit & 1) != 0;
@@ -24,10 +24,9 @@ __device__ __forceinline__ unsigned lanes_of(int id, int bits) {
 
 /// Counts of rows by warps become places, in the order of rows and warps, and `start` gets those of rows.
 /// Returns how many entries are placed, with the `before` of earlier rows.
-__device__ __forceinline__ int place_rows(std::int32_t* counts, std::int32_t* totals, std::int32_t* start,
-                                          int rows, int warps, int before) {
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32,
-            threads = 32 * warps;
+CT_DEVICE int place_rows(std::int32_t* counts, std::int32_t* totals, std::int32_t* start, int rows, int warps,
+                         int before) {
+  const int thread = CT_THREAD, warp = thread / 32, lane = thread % 32, threads = 32 * warps;
   for (int row0 = 0; row0 < rows; row0 += threads) {
     const int row = row0 + thread;
     int sum = 0;
@@ -62,8 +61,8 @@ template <class Real, bool kStaged>
 __global__ void __launch_bounds__(32 * kBucketWarps)
     bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps, int span) {
   extern __shared__ std::int32_t counts[];
-  const int r = static_cast<int>(blockIdx.x), copy = static_cast<int>(blockIdx.y),
-            thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int r = static_cast<int>(blockIdx.x), copy = static_cast<int>(blockIdx.y), thread = CT_THREAD,
+            warp = thread / 32, lane = thread % 32;
   const int n = static_cast<int>(a.order.size()), c = a.ids.columns(),
             all = static_cast<int>(a.start.size()) - 1, row0 = static_cast<int>(blockIdx.z) * span,
             rows = min(span, all - row0);
@@ -72,9 +71,9 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
   const int bits = 32 - __clz(rows - 1);
   std::int32_t *totals = counts + warps * rows, *own = counts + warp * rows;
   auto* staged = reinterpret_cast<std::uint16_t*>(totals + warps);
-  std::int32_t *start = a.start.at(r) + static_cast<std::int64_t>(copy) * (all + 1) + row0,
-               *order = a.order.at(r) + static_cast<std::int64_t>(copy) * n;
-  const std::int32_t* ids = a.ids.at(r) + static_cast<std::int64_t>(copy) * n * c + a.channel;
+  std::int32_t *start = a.start.at(r) + std::int64_t{copy} * (all + 1) + row0,
+               *order = a.order.at(r) + std::int64_t{copy} * n;
+  const std::int32_t* ids = a.ids.at(r) + std::int64_t{copy} * n * c + a.channel;
   for (int i = thread; i < warps * rows; i += threads) counts[i] = 0;
   __syncthreads();
 
@@ -82,13 +81,11 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
   const auto walk = [&](auto&& visit) {
     for (int i0 = begin; i0 < end; i0 += 32 * kDepth) {
       int id[kDepth];
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
+      CT_FOR(k, kDepth) {
         const int i = i0 + 32 * k + lane;
-        id[k] = i < end ? ids[static_cast<std::int64_t>(i) * c] : -1;
+        id[k] = i < end ? ids[std::int64_t{i} * c] : -1;
       }
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
+      CT_FOR(k, kDepth) {
         const int row = id[k] - row0;  // of this block's
         visit(i0 + 32 * k + lane, id[k] >= 0 && row >= 0 && row < rows ? row : -1, id[k]);
       }

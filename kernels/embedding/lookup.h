@@ -39,8 +39,7 @@ struct Lookup {
   Out<Real> y;                               ///< [R,N..,D]
 
   static constexpr const char* kName = "lookup";
-  template <class F>
-  void fields(F&& f) {
+  void fields(auto&& f) {
     f("ids", ids);
     f("table0", table[0]), f("table1", table[1]), f("table2", table[2]), f("bias", bias);
     f("order0", order[0]), f("order1", order[1]), f("order2", order[2]);

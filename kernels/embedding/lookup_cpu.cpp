@@ -41,14 +41,12 @@ void run_cpu(const Exec& exec, const BucketIds<Real>& a) {
     const std::int32_t* ids = a.ids.at(r) + copy * n * c;
     const auto id = [&](std::int64_t i) { return ids[i * c + a.channel]; };
     std::fill_n(start, rows + 1, 0);
-    for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t i = 0; i < n; ++i)
       if (id(i) >= 0) ++start[id(i) + 1];
-    }
     for (int row = 0; row < rows; ++row) start[row + 1] += start[row];
     std::vector<std::int32_t> next(start, start + rows);
-    for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t i = 0; i < n; ++i)
       if (id(i) >= 0) order[next[static_cast<std::size_t>(id(i))]++] = static_cast<std::int32_t>(i);
-    }
   });
 }
 
@@ -78,10 +76,9 @@ void backward_cpu(const Exec& exec, const Lookup<Real>& a) {
     for (int t = 0; t < a.tables; ++t) {
       if (a.table[t].write == Write::none) continue;
       to[t] = a.table[t].gradient.at(r) + begin;
-      if (a.table[t].write == Write::overwrite) {
+      if (a.table[t].write == Write::overwrite)
         for (std::int64_t row = 0; row < a.table[t].gradient.rows(); ++row)
           std::fill_n(to[t] + row * d, width, Real(0));
-      }
     }
     bool tied = false;  // tables that are one variable take turns, or its sums would be of another order
     for (int t = 1; t < a.tables; ++t)
@@ -98,10 +95,9 @@ void backward_cpu(const Exec& exec, const Lookup<Real>& a) {
     }
     if (a.bias.write != Write::none) {
       Real* d_bias = a.bias.gradient.at(r) + begin;
-      if (a.bias.write == Write::overwrite) {
+      if (a.bias.write == Write::overwrite)
         for (std::int64_t row = 0; row < a.bias.gradient.rows(); ++row)
           std::fill_n(d_bias + row * d, width, Real(0));
-      }
       for (std::int64_t i = 0; i < n; ++i)
         axpy(Real(1), a.y.gradient.at(r) + i * d + begin, d_bias + i % a.bias_rows() * d, width);
     }

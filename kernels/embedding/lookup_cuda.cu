@@ -14,11 +14,11 @@ using namespace device;
 constexpr int kThreads = 256;
 
 template <class Real>
-__device__ __forceinline__ void load_piece(const Real* p, Real (&x)[1]) {
+CT_DEVICE void load_piece(const Real* p, Real (&x)[1]) {
   x[0] = *p;
 }
 template <class Real>
-__device__ __forceinline__ void load_piece(const Real* p, Real (&x)[4]) {
+CT_DEVICE void load_piece(const Real* p, Real (&x)[4]) {
   load4(p, 4, true, x);
 }
 
@@ -34,8 +34,7 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
   Real sum[kBatch][kColumns] = {};
   unsigned n[kBatch];
   int j[kBatch];
-#pragma unroll
-  for (int m = 0; m < kBatch; ++m) {
+  CT_FOR(m, kBatch) {
     const unsigned i = (blockIdx.x * kBatch + static_cast<unsigned>(m)) * kThreads + threadIdx.x;
     n[m] = i / quads, j[m] = static_cast<int>(i % quads) * kColumns;
     if (a.bias.value && n[m] < rows)
@@ -44,29 +43,19 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
   for (int t = 0; t < a.tables; ++t) {
     std::int32_t id[kBatch];
     Real x[kBatch][kColumns] = {};
-#pragma unroll
-    for (int m = 0; m < kBatch; ++m)
-      id[m] = n[m] < rows ? a.ids.value.at(r)[static_cast<std::int64_t>(n[m]) * c + a.channel[t]]
-                          : std::int32_t(-1);
-#pragma unroll
-    for (int m = 0; m < kBatch; ++m) {
-      if (id[m] >= 0) load_piece(a.table[t].value.at(r) + static_cast<std::int64_t>(id[m]) * d + j[m], x[m]);
-    }
-#pragma unroll
-    for (int m = 0; m < kBatch; ++m) {
-#pragma unroll
-      for (int k = 0; k < kColumns; ++k) sum[m][k] += x[m][k];
-    }
+    CT_FOR(m, kBatch)
+      id[m] = n[m] < rows ? a.ids.value.at(r)[std::int64_t{n[m]} * c + a.channel[t]] : std::int32_t(-1);
+    CT_FOR(m, kBatch)
+      if (id[m] >= 0) load_piece(a.table[t].value.at(r) + std::int64_t{id[m]} * d + j[m], x[m]);
+    CT_FOR2(m, kBatch, k, kColumns) sum[m][k] += x[m][k];
   }
-#pragma unroll
-  for (int m = 0; m < kBatch; ++m) {
+  CT_FOR(m, kBatch) {
     if (n[m] >= rows) continue;
-    Real* y = a.y.value.at(r) + static_cast<std::int64_t>(n[m]) * d + j[m];
-    if constexpr (kWide) {
+    Real* y = a.y.value.at(r) + std::int64_t{n[m]} * d + j[m];
+    if constexpr (kWide)
       *reinterpret_cast<Four<Real>*>(y) = {{sum[m][0], sum[m][1], sum[m][2], sum[m][3]}};
-    } else {
+    else
       *y = sum[m][0];
-    }
   }
 }
 

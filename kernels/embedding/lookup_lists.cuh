@@ -33,8 +33,7 @@ template <class Real, int kPieces>
 __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, int begin, int end,
                          Real (*parts)[64], int blocks = 1, int rank = 0) {
   constexpr int kDepth = 8;
-  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32, half = lane / 16;
+  const int r = static_cast<int>(blockIdx.z), lane = CT_LANE, warp = CT_WARP, half = lane / 16;
   const int d = a.d_y.columns();
   const bool aligned = d % 4 == 0;
   const std::int32_t* listed = a.order[table].at(r);
@@ -43,50 +42,33 @@ __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, in
   for (int i0 = begin; i0 < end; i0 += 2 * kDepth) {
     int at[kDepth];
     Real v[kDepth][4];
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k) {
+    CT_FOR(k, kDepth) {
       const int i = i0 + 2 * k + half;
       at[k] = i < end ? listed[i] : -1;
     }
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k)
-      load4(x + static_cast<std::int64_t>(at[k] < 0 ? 0 : at[k]) * d, at[k] < 0 ? 0 : d - column, aligned,
-            v[k]);
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sum[c] += v[k][c];
-    }
+    CT_FOR(k, kDepth)
+      load4(x + std::int64_t{at[k] < 0 ? 0 : at[k]} * d, at[k] < 0 ? 0 : d - column, aligned, v[k]);
+    CT_FOR2(k, kDepth, c, 4) sum[c] += v[k][c];
   }
-#pragma unroll
-  for (int c = 0; c < 4; ++c) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
+  CT_FOR(c, 4) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
   if constexpr (kPieces > 1) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) parts[warp][lane % 16 * 4 + c] = sum[c];
+    CT_FOR(c, 4) parts[warp][lane % 16 * 4 + c] = sum[c];
     __syncthreads();
     if (warp == 0) {
-#pragma unroll
-      for (int i = 1; i < kPieces; ++i) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) sum[c] += parts[i][lane % 16 * 4 + c];
-      }
+      CT_UNROLL(int i = 1; i < kPieces; ++i)
+        CT_FOR(c, 4) sum[c] += parts[i][lane % 16 * 4 + c];
     }
     if (blocks > 1) {
-      if (warp == 0 && half == 0) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) parts[0][lane * 4 + c] = sum[c];
-      }
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sum[c] = cluster_sum(parts[0], lane % 16 * 4 + c, blocks, rank);
+      if (warp == 0 && half == 0)
+        CT_FOR(c, 4) parts[0][lane * 4 + c] = sum[c];
+      CT_FOR(c, 4) sum[c] = cluster_sum(parts[0], lane % 16 * 4 + c, blocks, rank);
     }
     if (warp > 0 || rank > 0) return;
   }
   if (half > 0) return;
-  Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(row) * d + column;
-#pragma unroll
-  for (int c = 0; c < 4; ++c) {
+  Real* out = a.d_table[table].at(r) + std::int64_t{row} * d + column;
+  CT_FOR(c, 4)
     if (column + c < d) put(a.mode[table], out + c, sum[c]);
-  }
 }
 
 /// kPieces warps a row, all rows whose lists have at most `most` entries. blockIdx.y: table and columns.
@@ -97,8 +79,7 @@ __global__ void __launch_bounds__(kListThreads)
   constexpr int kWarps = kListThreads / 32;
   static_assert(kPieces == 1 || kPieces == kWarps);
   __shared__ __align__(16) Real parts[kPieces > 1 ? kWarps : 1][64];
-  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces;
+  const int r = static_cast<int>(blockIdx.z), lane = CT_LANE, warp = CT_WARP, piece = warp % kPieces;
   const int table = static_cast<int>(blockIdx.y) / columns,
             column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
   const Tensor<std::int32_t>& start = a.start[table];
@@ -121,9 +102,8 @@ __global__ void __launch_bounds__(kLongThreads)
   static_assert(kWords <= kWarps);
   __shared__ __align__(16) Real parts[kWarps][64];
   __shared__ unsigned longer[kWords];  // a bit a row
-  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32, rank = static_cast<int>(blockIdx.x) % cluster,
-            number = static_cast<int>(blockIdx.x) / cluster;
+  const int r = static_cast<int>(blockIdx.z), lane = CT_LANE, warp = CT_WARP,
+            rank = static_cast<int>(blockIdx.x) % cluster, number = static_cast<int>(blockIdx.x) / cluster;
   const int table = number % pieces / columns, column = number % pieces % columns * 64 + lane % 16 * 4;
   const Tensor<std::int32_t>& start = a.start[table];
   const int rows = static_cast<int>(start.size()) - 1, first = number / pieces * kLongRows;
@@ -153,9 +133,9 @@ template <class Real>
 __global__ void __launch_bounds__(kListThreads) sum_narrow_lists(const __grid_constant__ Sums<Real> a) {
   wait_for_earlier();
   const int r = static_cast<int>(blockIdx.z), table = static_cast<int>(blockIdx.y), d = a.d_y.columns(),
-            lane = static_cast<int>(threadIdx.x) % 32;
-  const int entry = (static_cast<int>(blockIdx.x) * kListThreads + static_cast<int>(threadIdx.x)) / 32,
-            row = entry / d, column = entry % d;
+            lane = CT_LANE;
+  const int entry = (static_cast<int>(blockIdx.x) * kListThreads + CT_THREAD) / 32, row = entry / d,
+            column = entry % d;
   const Tensor<std::int32_t>& start = a.start[table];
   if (row >= static_cast<int>(start.size()) - 1) return;
   const int begin = start.at(r)[row], end = start.at(r)[row + 1];
@@ -163,7 +143,7 @@ __global__ void __launch_bounds__(kListThreads) sum_narrow_lists(const __grid_co
   const Real* x = a.d_y.at(r) + column;
   Real sum = 0;
 #pragma unroll 4
-  for (int i = begin + lane; i < end; i += 32) sum += x[static_cast<std::int64_t>(listed[i]) * d];
+  for (int i = begin + lane; i < end; i += 32) sum += x[std::int64_t{listed[i]} * d];
   sum = warp_sum(sum);
   if (lane == 0) put(a.mode[table], a.d_table[table].at(r) + entry, sum);
 }
@@ -210,7 +190,7 @@ __global__ void __launch_bounds__(kListThreads)
     add_few_rows(const __grid_constant__ Lookup<Real> a, int table) {
   const Tensor<Real>& d_y = a.y.gradient;
   const int N = static_cast<int>(d_y.rows()), d = d_y.columns(), c = a.ids.value.columns(),
-            r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            r = static_cast<int>(blockIdx.z), lane = CT_LANE,
             n = static_cast<int>(blockIdx.x * kListThreads + threadIdx.x) / 32,
             column = static_cast<int>(blockIdx.y) * 128 + 4 * lane;
   if (n >= N) return;
@@ -220,7 +200,7 @@ __global__ void __launch_bounds__(kListThreads)
   const bool aligned = d % 4 == 0;
   const Real* x = d_y.at(r) + column;
   Real sum[4], more[4];
-  load4(x + static_cast<std::int64_t>(n) * d, d - column, aligned, sum);
+  load4(x + std::int64_t{n} * d, d - column, aligned, sum);
   for (int m0 = 0; m0 < N; m0 += 32) {
     const int m = m0 + lane;
     unsigned same = __ballot_sync(kFullWarp, m < N && ids[m * c] == own);
@@ -229,17 +209,13 @@ __global__ void __launch_bounds__(kListThreads)
       same &= n - m0 < 31 ? kFullWarp << (n - m0 + 1) : 0;
     }
     for (; same; same &= same - 1) {
-      load4(x + static_cast<std::int64_t>(m0 + __ffs(static_cast<int>(same)) - 1) * d, d - column, aligned,
-            more);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) sum[k] += more[k];
+      load4(x + std::int64_t{m0 + __ffs(static_cast<int>(same)) - 1} * d, d - column, aligned, more);
+      CT_FOR(k, 4) sum[k] += more[k];
     }
   }
-  Real* out = a.table[table].gradient.at(r) + static_cast<std::int64_t>(own) * d + column;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
+  Real* out = a.table[table].gradient.at(r) + std::int64_t{own} * d + column;
+  CT_FOR(k, 4)
     if (column + k < d) put(Write::add, out + k, sum[k]);
-  }
 }
 
 /// Tables of long lists apart from the others. A table without lists has few rows added.

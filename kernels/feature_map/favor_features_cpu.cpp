@@ -31,9 +31,8 @@ void run_cpu(const Exec& exec, const FavorFeatures<Real>& a) {
       }
       for (int j = 0; j < std::min(d, m - start); ++j) {
         double* column = q + j * d;
-        for (int pass = 0; pass < 2; ++pass) {  // twice is enough (Kahan): orthogonal to rounding
+        for (int pass = 0; pass < 2; ++pass)  // twice is enough (Kahan): orthogonal to rounding
           for (int i = 0; i < j; ++i) axpy(-dot(q + i * d, column, d), q + i * d, column, d);
-        }
         const double inverse = 1 / std::sqrt(dot(column, column, d));
         for (int i = 0; i < d; ++i) column[i] *= inverse;
         Real* row = a.omega.at(r) + static_cast<std::int64_t>(start + j) * d;

@@ -20,8 +20,8 @@ constexpr int kThreads = 1024, kWarps = kThreads / 32;
 // Normals first .. + entries - 1 of the replica: set(i, normal first + i) for those that fall to this thread,
 // one of `threads` (those of this block start at thread0).
 template <class Real, class F>
-__device__ __forceinline__ void for_normals(const FavorFeatures<Real>& a, int r, std::uint32_t first,
-                                            int entries, int thread0, int threads, F&& set) {
+CT_DEVICE void for_normals(const FavorFeatures<Real>& a, int r, std::uint32_t first, int entries, int thread0,
+                           int threads, F&& set) {
   const std::int32_t* seed = a.seed.at(r);
   r123::Philox4x32::key_type key;
   key.v[0] = static_cast<std::uint32_t>(seed[0]);
@@ -34,9 +34,8 @@ __device__ __forceinline__ void for_normals(const FavorFeatures<Real>& a, int r,
     counter.v[2] = static_cast<std::uint32_t>(*a.draw.at(r));
     counter.v[3] = a.purpose;
     const auto words = r123::Philox4x32()(counter, key);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const std::int64_t entry = static_cast<std::int64_t>(c) * 4 + i - first;
+    CT_FOR(i, 4) {
+      const std::int64_t entry = std::int64_t{c} * 4 + i - first;
       if (entry < 0 || entry >= entries) continue;
       set(static_cast<int>(entry),
           standard_normal((static_cast<double>(words.v[i]) + 0.5) * (1.0 / 4294967296.0)));
@@ -58,9 +57,8 @@ __global__ void __launch_bounds__(kSmallThreads)
   const int block = static_cast<int>(blockIdx.x) / cluster, rank = static_cast<int>(blockIdx.x) % cluster;
   const int start = block * d, count = min(d, m - start);
   const int mine = threadIdx.x / 4, part = threadIdx.x % 4;
-  if (rank == 0) {
+  if (rank == 0)
     for (int i = threadIdx.x; i < kSmall * kLd; i += kSmallThreads) columns[i] = 0;
-  }
   cluster_barrier(cluster);
   double* drawn = cluster > 1 ? shared_of(0, columns) : columns;
   for_normals(a, r, static_cast<std::uint32_t>(block * d * d), d * d, rank * kSmallThreads,
@@ -75,42 +73,34 @@ __global__ void __launch_bounds__(kSmallThreads)
     return sum + __shfl_xor_sync(kFullWarp, sum, 2);
   };
   double x[kHeld], squares[4] = {};  // of row `mine`
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
+  CT_FOR(i, kHeld) {
     x[i] = columns[mine * kLd + entry_of(i)];
     const double g = columns[entry_of(i) * kLd + mine];
     squares[i % 4] = fma(g, g, squares[i % 4]);
   }
   const double length_of_row = sqrt(sum_of(squares));
   __syncthreads();
-#pragma unroll 1
-  for (int j = 0; j < count - 1; ++j) {
+  CT_ROLLED(int j = 0; j < count - 1; ++j) {
     double* column = columns + j % 2 * kLd;  // two places in turn: one barrier a step
-    if (mine == j) {
-#pragma unroll
-      for (int i = 0; i < kHeld; ++i) column[entry_of(i)] = x[i];
-    }
+    if (mine == j)
+      CT_FOR(i, kHeld) column[entry_of(i)] = x[i];
     __syncthreads();
     if (threadIdx.x / 32 * 8 + 7 <= j) continue;  // this warp's columns are done
     double y[kHeld], along[4] = {}, length[4] = {};
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
+    CT_FOR(i, kHeld) {
       y[i] = column[entry_of(i)];
       along[i % 4] = fma(y[i], x[i], along[i % 4]);
       length[i % 4] = fma(y[i], y[i], length[i % 4]);
     }
     const double factor = sum_of(along) / sum_of(length);
     if (mine <= j) continue;
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) x[i] = fma(-factor, y[i], x[i]);
+    CT_FOR(i, kHeld) x[i] = fma(-factor, y[i], x[i]);
   }
   double own[4] = {};
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) own[i % 4] = fma(x[i], x[i], own[i % 4]);
+  CT_FOR(i, kHeld) own[i % 4] = fma(x[i], x[i], own[i % 4]);
   const double inverse = 1 / sqrt(sum_of(own));
   __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
+  CT_FOR(i, kHeld) {
     x[i] *= inverse;
     columns[mine * kLd + entry_of(i)] = x[i];
   }
@@ -120,21 +110,17 @@ __global__ void __launch_bounds__(kSmallThreads)
 #pragma unroll 2
   for (int j = 0; j <= last; ++j) {
     double y[kHeld], along[4] = {};
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
+    CT_FOR(i, kHeld) {
       y[i] = columns[j * kLd + entry_of(i)];
       along[i % 4] = fma(y[i], x[i], along[i % 4]);
     }
     const double e = sum_of(along), factor = j < mine ? e : j == mine ? (e - 1) / 2 : 0;
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) rest[i] = fma(factor, y[i], rest[i]);
+    CT_FOR(i, kHeld) rest[i] = fma(factor, y[i], rest[i]);
   }
   if (mine >= count) return;
-  Real* row = a.omega.at(r) + static_cast<std::int64_t>(start + mine) * d;
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
+  Real* row = a.omega.at(r) + std::int64_t{start + mine} * d;
+  CT_FOR(i, kHeld)
     if (entry_of(i) < d) row[entry_of(i)] = static_cast<Real>((x[i] - rest[i]) * length_of_row);
-  }
 }
 
 // Shared memory: norms [d], coefficients [d], then the columns [d,d] where they fit; else those lie in the
@@ -179,7 +165,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int e = thread; e < d; e += kThreads) {
         const double unit = column[e] * inverse;
         column[e] = unit;
-        a.omega.at(r)[static_cast<std::int64_t>(start + j) * d + e] = static_cast<Real>(unit * length);
+        a.omega.at(r)[std::int64_t{start + j} * d + e] = static_cast<Real>(unit * length);
       }
       __syncthreads();
       for (int i = j + 1 + warp; i < count; i += kWarps) {

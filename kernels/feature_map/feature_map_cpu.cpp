@@ -37,8 +37,7 @@ struct OneLane {
   Real max(Real x) const {
     return x;
   }
-  template <class F>
-  void each(int begin, int end, F&& f) const {
+  void each(int begin, int end, auto&& f) const {
     for (int i = begin; i < end; ++i) f(i);
   }
 };
@@ -68,11 +67,10 @@ void entries(const Rows<Real>& rows, Real* y) {
   } else {  // in three passes, since the compiler does not vectorise the core
     for (std::int64_t i = 0; i < n; ++i) y[i] = Map::argument(x[i]);
     Array<Real> core(y, n);
-    if constexpr (Map::kCore == maps::Core::exp) {
+    if constexpr (Map::kCore == maps::Core::exp)
       core = core.exp();
-    } else {
+    else
       core = core.tanh();
-    }
     for (std::int64_t i = 0; i < n; ++i) y[i] = Map::value(x[i], y[i]);
   }
 }
@@ -136,13 +134,12 @@ void forward_cpu(const Exec& exec, const MapFeatures<Real>& a) {
     const auto rows = rows_of(a, p, r, begin, end);
     Real* y = a.y.value.at(r) + begin * p;
     visit_map(a.map, [&]<class Map>() {
-      if constexpr (Map::kFamily == maps::Family::entry) {
+      if constexpr (Map::kFamily == maps::Family::entry)
         entries<Map>(rows, y);
-      } else if constexpr (Map::kFamily == maps::Family::row) {
+      else if constexpr (Map::kFamily == maps::Family::row)
         rows_forward<Map>(rows, y);
-      } else {
+      else
         favor(rows, y);
-      }
     });
   });
 }
@@ -158,14 +155,13 @@ void backward_cpu(const Exec& exec, const MapFeatures<Real>& a) {
     const Real* d_y = a.y.gradient.at(r) + begin * p;
     Real* d_x = a.x.gradient.at(r) + begin * rows.d;
     visit_map(a.map, [&]<class Map>() {
-      if constexpr (Map::kFamily == maps::Family::entry) {
+      if constexpr (Map::kFamily == maps::Family::entry)
         for (std::int64_t i = 0; i < rows.n * rows.d; ++i)
           put(a.x.write, d_x + i, Map::pull(rows.x[i], y[i], d_y[i]));
-      } else if constexpr (Map::kFamily == maps::Family::row) {
+      else if constexpr (Map::kFamily == maps::Family::row)
         rows_backward<Map>(rows, y, d_y, d_x, a.x.write);
-      } else {
+      else
         favor_backward(rows, y, d_y, d_x, a.x.write);
-      }
     });
   });
 }

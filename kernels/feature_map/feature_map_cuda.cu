@@ -14,27 +14,23 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 // Maps of single entries: four neighbours a thread.
 template <class Real>
 __global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ MapFeatures<Real> a) {
-  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x),
-                     n = a.x.value.size();
+  const std::int64_t i = 4 * (std::int64_t{blockIdx.x} * kThreads + threadIdx.x), n = a.x.value.size();
   if (i >= n) return;
   const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
   Real x[4];
   load4(a.x.value.at(r) + i, valid, true, x);
   Real* y = a.y.value.at(r) + i;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) x[k] = map_entry(a.map, x[k]);
-  if (valid == 4) {
+  CT_FOR(k, 4) x[k] = map_entry(a.map, x[k]);
+  if (valid == 4)
     *reinterpret_cast<Four<Real>*>(y) = {{x[0], x[1], x[2], x[3]}};
-  } else {
+  else
     for (int k = 0; k < valid; ++k) y[k] = x[k];
-  }
 }
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     map_entries_backward(const __grid_constant__ MapFeatures<Real> a) {
-  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x),
-                     n = a.x.gradient.size();
+  const std::int64_t i = 4 * (std::int64_t{blockIdx.x} * kThreads + threadIdx.x), n = a.x.gradient.size();
   if (i >= n) return;
   const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
   Real x[4] = {}, y[4] = {}, d_y[4], d_x[4] = {};
@@ -42,14 +38,12 @@ __global__ void __launch_bounds__(kThreads)
   if (a.y.value) load4(a.y.value.at(r) + i, valid, true, y);
   load4(a.y.gradient.at(r) + i, valid, true, d_y);
   if (a.x.write == Write::add) load4(a.x.gradient.at(r) + i, valid, true, d_x);
-#pragma unroll
-  for (int k = 0; k < 4; ++k) d_x[k] += map_entry_backward(a.map, x[k], y[k], d_y[k]);
+  CT_FOR(k, 4) d_x[k] += map_entry_backward(a.map, x[k], y[k], d_y[k]);
   Real* out = a.x.gradient.at(r) + i;
-  if (valid == 4) {
+  if (valid == 4)
     *reinterpret_cast<Four<Real>*>(out) = {{d_x[0], d_x[1], d_x[2], d_x[3]}};
-  } else {
+  else
     for (int k = 0; k < valid; ++k) out[k] = d_x[k];
-  }
 }
 
 /// A warp that makes a row.
@@ -77,15 +71,13 @@ struct WarpTeam {
     return x;
 #endif
   }
-  template <class F>
-  CT_HD void each(int begin, int end, F&& f) const {
+  CT_HD void each(int begin, int end, auto&& f) const {
     for (int i = begin + ((lane - begin) & 31); i < end; i += kLanes) f(i);
   }
 };
 
 template <class Map, class Real>
-__device__ __forceinline__ auto row_of(const MapFeatures<Real>& a, int r, std::int64_t n, int p,
-                                       unsigned char* shared) {
+CT_DEVICE auto row_of(const MapFeatures<Real>& a, int r, std::int64_t n, int p, unsigned char* shared) {
   const int d = a.x.value.columns();
   maps::MapRow<Real> row;
   row.d = d, row.p = p, row.number = a.number, row.x = a.x.value.at(r) + n * d;
@@ -97,20 +89,20 @@ __device__ __forceinline__ auto row_of(const MapFeatures<Real>& a, int r, std::i
 template <class Map, class Real>
 __global__ void __launch_bounds__(kThreads) map_rows(const __grid_constant__ MapFeatures<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const std::int64_t n = std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   const int r = static_cast<int>(blockIdx.y), p = a.y.value.columns();
   if (n >= a.x.value.rows()) return;
-  const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
+  const WarpTeam team{CT_LANE};
   Map::forward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p);
 }
 
 template <class Map, class Real>
 __global__ void __launch_bounds__(kThreads) map_rows_backward(const __grid_constant__ MapFeatures<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const std::int64_t n = std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   const int r = static_cast<int>(blockIdx.y), d = a.x.gradient.columns(), p = a.y.gradient.columns();
   if (n >= a.x.gradient.rows()) return;
-  const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
+  const WarpTeam team{CT_LANE};
   const maps::RowGradient<Real> d_x{a.x.gradient.at(r) + n * d, a.x.write};
   Map::backward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p, a.y.gradient.at(r) + n * p, d_x);
 }
@@ -140,8 +132,7 @@ struct FavorForward : Product<Real, true, true> {
 
   __device__ bool wants_side(int) const { return true; }
   __device__ static void add_side(const Real (&v)[4], Real* squares) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) squares[0] += v[i] * v[i];
+    CT_FOR(i, 4) squares[0] += v[i] * v[i];
   }
   __device__ void load_a(int row, int k, Real (&v)[4], Real* squares) const {
     Product<Real, true, true>::load_a(row, k, v, squares);
@@ -151,17 +142,15 @@ struct FavorForward : Product<Real, true, true> {
   __device__ void store(int row, int column, Real (&u)[W], Real squares) const {
     if (row >= this->M) return;
     const Real offset = shift - squares / 2;
-    Real* y = this->c_ + (static_cast<std::int64_t>(row) * this->c.ld + column);
+    Real* y = this->c_ + (std::int64_t{row} * this->c.ld + column);
     Real plus[W], minus[W];
-#pragma unroll
-    for (int j = 0; j < W; ++j) plus[j] = exp(u[j] + offset), minus[j] = exp(offset - u[j]);
+    CT_FOR(j, W) plus[j] = exp(u[j] + offset), minus[j] = exp(offset - u[j]);
     if (column + W <= this->N && this->aligned_c && this->N % 4 == 0) {
       put_all(y, plus);
       if (both) put_all(y + this->N, minus);
       return;
     }
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
+    CT_FOR(j, W) {
       if (column + j >= this->N) return;
       y[j] = plus[j];
       if (both) y[this->N + j] = minus[j];
@@ -189,8 +178,7 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
     Real g[4];
     load4(y_ + at, valid, this->aligned_a, v);
     load4(this->a_ + at, valid, this->aligned_a, g);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       v[i] *= g[i];
       total[0] += v[i];
     }
@@ -198,8 +186,7 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
     Real minus[4];
     load4(y_ + at + this->K, valid, this->aligned_a, minus);
     load4(this->a_ + at + this->K, valid, this->aligned_a, g);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       minus[i] *= g[i];
       total[0] += minus[i];
       v[i] -= minus[i];
@@ -210,10 +197,8 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
   __device__ void store(int row, int column, Real (&v)[W], Real total) const {
     if (row >= this->M) return;
     const int at = row * this->N + column;
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
+    CT_FOR(j, W)
       if (column + j < this->N) put(this->mode, this->c_ + at + j, v[j] - x_[at + j] * total);
-    }
   }
 };
 
@@ -250,14 +235,13 @@ template <class Real>
 void forward_cuda(const Exec& exec, const MapFeatures<Real>& a) {
   if (a.x.value.rows() == 0 || a.x.value.R == 0) return;
   visit_map(a.map, [&]<class Map>() {
-    if constexpr (Map::kFamily == maps::Family::entry) {
+    if constexpr (Map::kFamily == maps::Family::entry)
       launch(exec, "feature map", map_entries<Real>,
              per_replica(blocks_for(a.x.value.size(), 4 * kThreads), a.x.value.R), kThreads, 0, a);
-    } else if constexpr (Map::kFamily == maps::Family::row) {
+    else if constexpr (Map::kFamily == maps::Family::row)
       launch_rows<Map>(exec, a, "feature map", map_rows<Map, Real>);
-    } else {
+    else
       favor_forward(exec, a);
-    }
   });
 }
 
@@ -265,14 +249,13 @@ template <class Real>
 void backward_cuda(const Exec& exec, const MapFeatures<Real>& a) {
   if (!a.x.wanted() || a.x.gradient.rows() == 0 || a.x.gradient.R == 0) return;
   visit_map(a.map, [&]<class Map>() {
-    if constexpr (Map::kFamily == maps::Family::entry) {
+    if constexpr (Map::kFamily == maps::Family::entry)
       launch(exec, "feature map backward", map_entries_backward<Real>,
              per_replica(blocks_for(a.x.gradient.size(), 4 * kThreads), a.x.gradient.R), kThreads, 0, a);
-    } else if constexpr (Map::kFamily == maps::Family::row) {
+    else if constexpr (Map::kFamily == maps::Family::row)
       launch_rows<Map>(exec, a, "feature map backward", map_rows_backward<Map, Real>);
-    } else {
+    else
       favor_backward(exec, a);
-    }
   });
 }
 

@@ -14,11 +14,10 @@ OpCase make(const std::string& name, FeatureMap map, int N, MapShape s, const Fi
   OpCase op(name);
   const int p = map_width(map, s.d, s.number, s.m);
   op.input("x", {N, s.d}, x);
-  if (s.m) {
+  if (s.m)
     op.parameter("omega", {s.m, s.d}, omega);
-  } else {
+  else
     op.absent("omega");
-  }
   op.output("y", {N, p});
   call<MapFeatures>(op, [=](auto& o) { o.map = map, o.number = s.number; });
   op.oracle([=](const Values& in, Values& out) {

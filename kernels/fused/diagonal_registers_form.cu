@@ -17,14 +17,15 @@ namespace {
 using namespace device;
 using Op = DiagonalRead<float>;
 
-constexpr int blocks_of(Fading law) { return law == Fading::complex ? 1 : 2; }
+constexpr int blocks_of(DecayKind law) { return law == DecayKind::complex ? 1 : 2; }
 
-template <Fading kLaw, int LC>
-__global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(const __grid_constant__ Op op) {
+template <DecayKind kLaw, int LC>
+__global__ void __launch_bounds__(32 * kDiagonalWarps, 2)
+    diagonal_forward_kernel(const __grid_constant__ Op op) {
   using Walk = FadingWalk<kLaw, LC>;
   using Tile = typename Walk::Tile;
   constexpr int kRows = Tile::kRows,
-                kTogether = Tile::kComplex ? 1 : kFadingTokens;  // tokens whose sums are one
+                kTogether = Tile::kComplex ? 1 : kDiagonalTokens;  // tokens whose sums are one
   extern __shared__ float4 shared_fours[];
   float* stages = reinterpret_cast<float*>(shared_fours);
   const Walk at(op, reinterpret_cast<std::int32_t*>(stages + 2 * Tile::kStage));
@@ -39,19 +40,17 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
     at.entries(op.start.value, S.v[0]);
     if constexpr (Tile::kComplex) at.entries(op.start_imag.value, S.v[1]);
     at.begin_stage(sources, stages, 0, 0, false);
-    for (int token = 0, turn = 0; token < fading_segments(at.T) * kFadingSegment;
-         token += kFadingTokens, turn ^= 1) {
+    for (int token = 0, turn = 0; token < diagonal_segments(at.T) * kDiagonalSegment;
+         token += kDiagonalTokens, turn ^= 1) {
       float* stage = stages + turn * Tile::kStage;
       at.end_stage(stage);
-      at.begin_stage(sources, stages + (turn ^ 1) * Tile::kStage, token + kFadingTokens,
-                     token + kFadingTokens, false);
-      if (op.states && token % kFadingSegment == 0) S.store(at.kept(token / kFadingSegment));
-#pragma unroll 1
-      for (int begin = 0; begin < kFadingTokens; begin += kTogether) {
+      at.begin_stage(sources, stages + (turn ^ 1) * Tile::kStage, token + kDiagonalTokens,
+                     token + kDiagonalTokens, false);
+      if (op.states && token % kDiagonalSegment == 0) S.store(at.kept(token / kDiagonalSegment));
+      CT_ROLLED(int begin = 0; begin < kDiagonalTokens; begin += kTogether) {
         if (Tile::kComplex && token + begin >= at.T) break;
         float o[kTogether * kRows];
-#pragma unroll
-        for (int j = 0; j < kTogether; ++j) {
+        CT_FOR(j, kTogether) {
           const int t = begin + j;
           float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
           at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
@@ -59,20 +58,16 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
           at.rows(stage, 0, t, v);
           if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
           law.step(S, k, column_gate, v, step);
-#pragma unroll
-          for (int i = 0; i < kRows; ++i) {
+          CT_FOR(i, kRows) {
             float sum = 0;
-#pragma unroll
-            for (int c = 0; c < 4; ++c)
-              sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
+            CT_FOR(c, 4) sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
             o[j * kRows + i] = sum;
           }
         }
         at.sum_across(o, [&](int n, float sum) {
           const int query = at.query_of(token + begin + n / kRows), row = at.first + at.row + n % kRows;
           if (query >= 0 && row < at.V)
-            op.o.value.at(
-                at.r)[at.rows_at(at.V, at.Q) + static_cast<std::int64_t>(query) * at.H * at.V + row] = sum;
+            op.o.value.at(at.r)[at.rows_at(at.V, at.Q) + std::int64_t{query} * at.H * at.V + row] = sum;
         });
       }
     }
@@ -93,7 +88,7 @@ struct FadingGradients {
   float written[kSets] = {};  ///< a steady step through what is written
 };
 
-template <Fading kLaw, int LC>
+template <DecayKind kLaw, int LC>
 struct FadingBack {
   using Walk = FadingWalk<kLaw, LC>;
   using Tile = typename Walk::Tile;
@@ -115,8 +110,7 @@ struct FadingBack {
     float* to = sums + ((t * static_cast<int>(blockDim.x / 32) + at.warp) * Tile::kSums + which) * kColumns +
                 at.column + down * 4 / kDown;
     if (down % kSame != 0) return;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) to[i] = x[i];
+    CT_FOR(i, kEach) to[i] = x[i];
   }
   /// Takes token t of a stage back where it is `kInside` the sequence, S being the state before it, and then the read of that
   /// state.
@@ -129,14 +123,12 @@ struct FadingBack {
     if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
     float d_k[4] = {}, d_q[4] = {}, d_gate[4] = {};
     float of_rows[Tile::kComplex ? kRows : 2 * kRows];  // of v, and of steps or row gates
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
+    CT_FOR(i, kRows) {
       const float write = law.write(i, v, step);
       float written = 0, faded = 0, s[4], s_im[4] = {};
-      fading_row<Tile>(S, 0, i, s);
-      if constexpr (Tile::kComplex) fading_row<Tile>(S, 1, i, s_im);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      diagonal_row<Tile>(S, 0, i, s);
+      if constexpr (Tile::kComplex) diagonal_row<Tile>(S, 1, i, s_im);
+      CT_FOR(j, 4) {
         float& g = d.G.v[0][i][j];
         const float read = d_o[i] * q[j];
         d_q[j] = fmaf(d_o[i], law.seen(i, j, s[j], s_im[j]), d_q[j]);
@@ -163,10 +155,10 @@ struct FadingBack {
           d_k[j] = fmaf(of_size, -2 * step[i] * k[j], d_k[j]);
           g = fmaf(fmaf(-step[i] * k[j], k[j], 1.0f), g, read);
         } else {
-          const float back = fading_exp2(step[i] * law.rate[i][j]) * g, of_size = back * s[j];
+          const float back = diagonal_exp2(step[i] * law.rate[i][j]) * g, of_size = back * s[j];
           faded = fmaf(of_size, law.rate[i][j], faded);
           d.size[i][j] = fmaf(of_size, step[i], d.size[i][j]);
-          g = kLaw == Fading::signs ? fmaf(2.0f, back, read - g) : back + read;
+          g = kLaw == DecayKind::signs ? fmaf(2.0f, back, read - g) : back + read;
         }
       }
       if constexpr (Tile::kComplex) {
@@ -188,29 +180,24 @@ struct FadingBack {
       const In<float>& of = n < kRows ? op.v : Tile::kGates ? op.row_log_decay : op.step;
       if (of.wanted())
         put(mode_of(of),
-            of.gradient.at(at.r) + at.rows_at(at.V, at.T) +
-                static_cast<std::int64_t>(first_token + t) * at.H * at.V + row,
+            of.gradient.at(at.r) + at.rows_at(at.V, at.T) + std::int64_t{first_token + t} * at.H * at.V + row,
             sum);
     });
     sum_down(t, 0, d_k);
     if constexpr (Tile::kGates) sum_down(t, 2, d_gate);
   }
   /// Gradients of what stands for a whole sequence.
-  __device__ __forceinline__ void put_whole() {
+  CT_DEVICE void put_whole() {
     const Op& op = at.op;
     at.put_entries(op.start.write, op.start.gradient, d.G.v[0]);
     if constexpr (Tile::kComplex) at.put_entries(op.start_imag.write, op.start_imag.gradient, d.G.v[1]);
     if constexpr (Tile::kComplex) {
       float rate[kRows][4], angle[kRows][4];
       at.entries(op.log_rate.value, rate), at.entries(op.angle.value, angle);
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          rate[i][j] = -mapped(MapKind::exp, rate[i][j]);
-          d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
-          d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
-        }
+      CT_FOR2(i, kRows, j, 4) {
+        rate[i][j] = -mapped(MapKind::exp, rate[i][j]);
+        d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
+        d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
       }
       at.sum_across(d.written, [&](int n, float sum) {
         const int row = at.first + at.row + n;
@@ -221,13 +208,8 @@ struct FadingBack {
       at.put_entries(op.read.write, op.read.gradient, d.read_re, 2);
       at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
     }
-    if constexpr (Tile::kRates) {
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * law.kSlope;
-      }
-    }
+    if constexpr (Tile::kRates)
+      CT_FOR2(i, kRows, j, 4) d.size[i][j] *= law.rate[i][j] * law.kSlope;
     if constexpr (Tile::kRates || Tile::kComplex)
       at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
   }
@@ -235,8 +217,7 @@ struct FadingBack {
   __device__ void join(int first_token) const {
     const Op& op = at.op;
     const int warps = static_cast<int>(blockDim.x) / 32;
-    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Tile::kSums * LC;
-         i += static_cast<int>(blockDim.x)) {
+    for (int i = CT_THREAD; i < kDiagonalTokens * Tile::kSums * LC; i += static_cast<int>(blockDim.x)) {
       const int c = i % LC * 4, which = i / LC % Tile::kSums, t = i / LC / Tile::kSums;
       const int token = first_token + t - (which == 1 ? 1 : 0);
       const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
@@ -254,33 +235,31 @@ struct FadingBack {
               ? op.work.value.at(at.r) +
                     (((at.item * at.tiles + at.tile) * Tile::kSums + which) * max(at.T, at.Q) + row) * at.K +
                     c
-              : of.gradient.at(at.r) + at.rows_at(at.K, rows) + static_cast<std::int64_t>(row) * at.H * at.K +
-                    c;
+              : of.gradient.at(at.r) + at.rows_at(at.K, rows) + std::int64_t{row} * at.H * at.K + c;
       const Write once = parts ? Write::overwrite : of.write;
       const Write mode = which == 1 || round == 0 ? once : Write::add;
       if (mode == Write::overwrite && c + 4 <= at.K && is_aligned16(to)) {
         *reinterpret_cast<float4*>(to) = make_float4(sum[0], sum[1], sum[2], sum[3]);
       } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
+        CT_FOR(j, 4)
           if (c + j < at.K) put(mode, to + j, sum[j]);
-        }
       }
     }
   }
 };
 
-template <Fading kLaw, int LC>
-__global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
-    fading_backward_kernel(const __grid_constant__ Op op) {
+template <DecayKind kLaw, int LC>
+__global__ void __launch_bounds__(32 * kDiagonalWarps, blocks_of(kLaw))
+    diagonal_backward_kernel(const __grid_constant__ Op op) {
   using Walk = FadingWalk<kLaw, LC>;
   using Tile = typename Walk::Tile;
   constexpr int kRows = Tile::kRows;
-  constexpr int kTurns = 2 * kFadingStages - 1;  // of a segment: stages to walk, then all from the last back
+  constexpr int kTurns =
+      2 * kDiagonalStages - 1;  // of a segment: stages to walk, then all from the last back
   extern __shared__ float4 shared_fours[];
   float* stages = reinterpret_cast<float*>(shared_fours);
   float* sums = stages + 2 * Tile::kStage;
-  float* slots = sums + kFadingTokens * static_cast<int>(blockDim.x / 32) * Tile::kSums * Tile::kColumns;
+  float* slots = sums + kDiagonalTokens * static_cast<int>(blockDim.x / 32) * Tile::kSums * Tile::kColumns;
   const int numbers = Tile::numbers(op.V());
   const Walk at(op, reinterpret_cast<std::int32_t*>(slots + Tile::kSlots * numbers));
   const FadingLaw<kLaw, LC> law(at);
@@ -288,13 +267,13 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
   FadingBack<kLaw, LC> back{at, law, d, sums};
 
   const auto stage_of = [](int turn) {
-    return turn % kTurns < kFadingStages ? turn % kTurns : kTurns - 1 - turn % kTurns;
+    return turn % kTurns < kDiagonalStages ? turn % kTurns : kTurns - 1 - turn % kTurns;
   };
-  const int segments = fading_segments(at.T), turns = segments * kTurns;
+  const int segments = diagonal_segments(at.T), turns = segments * kTurns;
   const auto token_of = [&](int turn) {
-    return (segments - 1 - turn / kTurns) * kFadingSegment + stage_of(turn) * kFadingTokens;
+    return (segments - 1 - turn / kTurns) * kDiagonalSegment + stage_of(turn) * kDiagonalTokens;
   };
-  const auto walks = [](int turn) { return turn % kTurns < kFadingStages - 1; };
+  const auto walks = [](int turn) { return turn % kTurns < kDiagonalStages - 1; };
   __shared__ const float* sources[6];
   at.begin_sources(sources);
   if (op.q.write == Write::overwrite && at.tiles == 1) at.clear_blind(op.q.gradient.at(at.r), at.K, 0, at.K);
@@ -314,35 +293,34 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
       const int number = stage_of(turn), token = token_of(turn);
       const float* begin =
           number == 0 ? at.kept(segments - 1 - turn / kTurns) : slots + (number - 1) * numbers;
-      float* between = slots + (kFadingStages - 1) * numbers;  // states behind the stage's tokens
+      float* between = slots + (kDiagonalStages - 1) * numbers;  // states behind the stage's tokens
       S.load(begin);
 #pragma unroll 1
-      for (int t = 0; t < kFadingTokens - (walks(turn) ? 0 : 1); ++t) {
+      for (int t = 0; t < kDiagonalTokens - (walks(turn) ? 0 : 1); ++t) {
         float k[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
         at.columns(stage, 0, t, k);
         if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
         at.rows(stage, 0, t, v);
         if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
         law.step(S, k, column_gate, v, step);
-        if (!walks(turn) && (Tile::kComplex || t < kFadingTokens - 2)) S.store(between + t * numbers);
+        if (!walks(turn) && (Tile::kComplex || t < kDiagonalTokens - 2)) S.store(between + t * numbers);
       }
       if (walks(turn)) {
         S.store(slots + number * numbers);
         continue;
       }
       const auto before = [&](int t) { return t == 0 ? begin : between + (t - 1) * numbers; };
-      int last = kFadingTokens - 1;
+      int last = kDiagonalTokens - 1;
       if constexpr (Tile::kComplex) {
         const int end = at.T - token;
         if (end >= 0 && end <= last) back.template token<false>(stage, token, end, before(end));
         last = min(last, end - 1);
       }
-#pragma unroll 1
-      for (int t = last; t >= 0; --t) {
+      CT_ROLLED(int t = last; t >= 0; --t) {
         if constexpr (Tile::kComplex) {
           back.template token<true>(stage, token, t, before(t));
         } else {
-          if (t < kFadingTokens - 1) S.load(before(t));
+          if (t < kDiagonalTokens - 1) S.load(before(t));
           back.template token<true>(stage, token, t, S);
         }
       }
@@ -354,15 +332,15 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
 }
 
 /// The gradient of k, q or column gates, of parts [B H, tiles, sums, max(T, Q), K].
-__global__ void fading_join_kernel(const __grid_constant__ Op op, int tiles, int sums) {
+__global__ void diagonal_join_kernel(const __grid_constant__ Op op, int tiles, int sums) {
   const int which = static_cast<int>(blockIdx.y), r = static_cast<int>(blockIdx.z), K = op.K(), H = op.H();
   const int count = which == 1 ? op.Q() : op.T();
   const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= static_cast<std::int64_t>(op.B()) * count * H * K || !of.wanted()) return;
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= std::int64_t{op.B()} * count * H * K || !of.wanted()) return;
   const int c = static_cast<int>(i % K), h = static_cast<int>(i / K % H);
   const std::int64_t row = i / K / H, item = row / count * H + h;
-  const std::int64_t apart = static_cast<std::int64_t>(max(op.T(), op.Q())) * K;
+  const std::int64_t apart = std::int64_t{max(op.T(), op.Q())} * K;
   const float* part = op.work.value.at(r) + (item * tiles * sums + which) * apart + row % count * K + c;
   const bool blind = which == 1 && op.position && op.position.value.at(r)[row] <= 0;
   float sum = 0;
@@ -371,18 +349,14 @@ __global__ void fading_join_kernel(const __grid_constant__ Op op, int tiles, int
 }
 
 /// f(law, lanes across) as constants.
-template <class F>
-void with_fading(const Op& op, F&& f) {
-  const auto by_keys = [&](auto law) {
-    if (op.K() <= 32) return f(law, std::integral_constant<int, 8>{});
-    if (op.K() <= 64) return f(law, std::integral_constant<int, 16>{});
-    f(law, std::integral_constant<int, 32>{});
-  };
-  if (op.gated()) return by_keys(std::integral_constant<Fading, Fading::gates>{});
-  if (op.complex()) return by_keys(std::integral_constant<Fading, Fading::complex>{});
-  if (op.of_keys) return by_keys(std::integral_constant<Fading, Fading::keys>{});
-  if (op.either_sign) return by_keys(std::integral_constant<Fading, Fading::signs>{});
-  by_keys(std::integral_constant<Fading, Fading::rates>{});
+void with_fading(const Op& op, auto&& f) {
+  const DecayKind of = op.gated()       ? DecayKind::gates
+                       : op.complex()   ? DecayKind::complex
+                       : op.of_keys     ? DecayKind::keys
+                       : op.either_sign ? DecayKind::signs
+                                        : DecayKind::rates;
+  with_value<DecayKind::gates, DecayKind::complex, DecayKind::keys, DecayKind::signs, DecayKind::rates>(
+      of, [&](auto law) { with_least<8, 16, 32>((op.K() + 3) / 4, [&](auto across) { f(law, across); }); });
 }
 
 /// Bytes of a block's table of queries.
@@ -409,7 +383,7 @@ void plan(Op& op) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
     const int R = op.k.value.R, tiles = Tile::tiles(op.V());
     op.states.value =
-        shaped<float>(R, {op.B(), op.H(), fading_segments(op.T()), tiles * Tile::numbers(op.V())});
+        shaped<float>(R, {op.B(), op.H(), diagonal_segments(op.T()), tiles * Tile::numbers(op.V())});
     if (tiles > 1)
       op.work.value =
           shaped<float>(R, {op.B(), op.H(), tiles * Tile::kSums, std::max(op.T(), op.Q()) * op.K()});
@@ -419,7 +393,7 @@ void plan(Op& op) {
 void forward(const Exec& exec, const Op& op) {
   with_fading(op, [&](auto law, auto across) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
-    launch(exec, Op::kName, fading_forward_kernel<decltype(law)::value, decltype(across)::value>,
+    launch(exec, Op::kName, diagonal_forward_kernel<decltype(law)::value, decltype(across)::value>,
            per_replica(op.B() * op.H() * Tile::tiles(op.V()), op.k.value.R), 32 * Tile::warps(op.V()),
            Tile::forward_bytes(op.V()) + table_bytes(op), op);
   });
@@ -429,13 +403,13 @@ void backward(const Exec& exec, const Op& op) {
   with_fading(op, [&](auto law, auto across) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
     const int tiles = Tile::tiles(op.V());
-    launch(exec, Op::kName, fading_backward_kernel<decltype(law)::value, decltype(across)::value>,
+    launch(exec, Op::kName, diagonal_backward_kernel<decltype(law)::value, decltype(across)::value>,
            per_replica(op.B() * op.H() * tiles, op.k.value.R), 32 * Tile::warps(op.V()),
            Tile::backward_bytes(op.V()) + table_bytes(op), op);
     if (tiles == 1) return;
     const dim3 grid(blocks_for(std::max(op.k.value.size(), op.q.value.size()), 256), Tile::kSums,
                     static_cast<unsigned>(op.k.value.R));
-    launch(exec, Op::kName, fading_join_kernel, grid, 256, 0, op, tiles, Tile::kSums);
+    launch(exec, Op::kName, diagonal_join_kernel, grid, 256, 0, op, tiles, Tile::kSums);
   });
 }
 

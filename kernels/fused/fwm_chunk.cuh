@@ -50,24 +50,20 @@ constexpr float kFwmStart = 0x1p-50f;
 constexpr float kFwmGrowth = 108;  // log2 of the growth in a chunk, at most
 
 /// x rounded to TF32: two instructions, where cvt.rna takes five for numbers that do not occur here.
-__device__ __forceinline__ unsigned fwm_rounded(float x) {
-  return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
-}
+CT_DEVICE unsigned fwm_rounded(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
 
 /// Left factor of a product: 16 rows, 8 terms; in TF32 halves.
 struct FwmFactor {
   unsigned high[4], low[4];
   __device__ FwmFactor(float x0, float x1, float x2, float x3) {
     const float x[4] = {x0, x1, x2, x3};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       high[i] = fwm_rounded(x[i]);
       low[i] = __float_as_uint(x[i] - __uint_as_float(high[i]));
     }
   }
   __device__ FwmFactor(const float (&high_)[4], const float (&low_)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) high[i] = __float_as_uint(high_[i]), low[i] = __float_as_uint(low_[i]);
+    CT_FOR(i, 4) high[i] = __float_as_uint(high_[i]), low[i] = __float_as_uint(low_[i]);
   }
   /// Of the accumulators of another product: its columns 2q, 2q + 1 are then terms q, q + 4.
   __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
@@ -75,30 +71,27 @@ struct FwmFactor {
 
 /// small, large += a b, the rounding halves into `small`; halves of two terms of b. `exact`: a has none.
 template <bool exact = false>
-__device__ __forceinline__ void fwm_add_split(float (&small)[4], float (&large)[4], const FwmFactor& a,
-                                              float h0, float h1, float l0, float l1) {
+CT_DEVICE void fwm_add_split(float (&small)[4], float (&large)[4], const FwmFactor& a, float h0, float h1,
+                             float l0, float l1) {
   if (!exact) mma_tf32(small, a.low, __float_as_uint(h0), __float_as_uint(h1));
   mma_tf32(small, a.high, __float_as_uint(l0), __float_as_uint(l1));
   mma_tf32(large, a.high, __float_as_uint(h0), __float_as_uint(h1));
 }
 template <bool exact = false>
-__device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,
-                                        float b1) {
+CT_DEVICE void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0, float b1) {
   const float h0 = __uint_as_float(fwm_rounded(b0)), h1 = __uint_as_float(fwm_rounded(b1));
   fwm_add_split<exact>(small, large, a, h0, h1, b0 - h0, b1 - h1);
 }
 
-__device__ __forceinline__ const float4& fwm_float4(const float* p) {
-  return *reinterpret_cast<const float4*>(p);
-}
+CT_DEVICE const float4& fwm_float4(const float* p) { return *reinterpret_cast<const float4*>(p); }
 
 /// Four neighbours of accumulators of neighbouring columns (FwmWarp), row l/4 + 8 half.
-__device__ __forceinline__ float4 fwm_four(const float (&x)[2][4], int half) {
+CT_DEVICE float4 fwm_four(const float (&x)[2][4], int half) {
   return make_float4(x[0][2 * half], x[1][2 * half], x[0][2 * half + 1], x[1][2 * half + 1]);
 }
 
 /// Transposes 8 x 8 numbers, entries (l / 4, 2 (l % 4)) and the next one in lane l.
-__device__ __forceinline__ void fwm_transpose(float& x, float& y) {
+CT_DEVICE void fwm_transpose(float& x, float& y) {
   const unsigned u = __float_as_uint(x), v = __float_as_uint(y);
   unsigned low = __byte_perm(u, v, 0x5410), high = __byte_perm(u, v, 0x7632);
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(low));
@@ -109,12 +102,10 @@ __device__ __forceinline__ void fwm_transpose(float& x, float& y) {
 
 /// How many tokens forward gave a chunk: an int, whose bits lie among the floats that are kept of the first
 /// token.
-__device__ __forceinline__ void fwm_note_length(float* kept, int stride, int length) {
+CT_DEVICE void fwm_note_length(float* kept, int stride, int length) {
   kept[stride - 3] = __int_as_float(length);
 }
-__device__ __forceinline__ int fwm_noted_length(const float* kept, int stride) {
-  return __float_as_int(kept[stride - 3]);
-}
+CT_DEVICE int fwm_noted_length(const float* kept, int stride) { return __float_as_int(kept[stride - 3]); }
 
 /// Keys of a chunk in TF32 halves, whose sum they are: the higher ones, then the lower ones, each [16][16 J] numbers
 /// twice over, so that either product finds two terms side by side.
@@ -145,7 +136,7 @@ struct FwmWarp {
         g(lane / 4),
         q(lane % 4),
         channels(a.tokens.value.columns()) {
-    const std::int64_t sequence = static_cast<std::int64_t>(blockIdx.x) * T;
+    const std::int64_t sequence = std::int64_t{blockIdx.x} * T;
     const int r = blockIdx.y;
     k = a.k.value.at(r) + sequence * P;
     beta = a.beta.value.at(r) + sequence;
@@ -158,9 +149,7 @@ struct FwmWarp {
   __device__ int chunks() const { return (seen + length - 1) / length; }
   /// Of a token of a chunk; of none beyond its tokens.
   __device__ int value(int chunk, int token) const {
-    return token < count(chunk)
-               ? tokens[static_cast<std::int64_t>(first(chunk) + token) * channels + channel_value]
-               : -1;
+    return token < count(chunk) ? tokens[std::int64_t{first(chunk) + token} * channels + channel_value] : -1;
   }
   __device__ float beta_at(int chunk, int token) const {
     return token < count(chunk) ? beta[first(chunk) + token] : 0.0f;
@@ -172,11 +161,10 @@ struct FwmWarp {
     float most = 0;
     for (int chunk = warp; chunk * C < seen; chunk += warps + 1) {
       float squares[C];
-#pragma unroll
-      for (int i = 0; i < C; ++i) {
+      CT_FOR(i, C) {
         const int t = chunk * C + i;
         float key[4];
-        take4(k + static_cast<std::int64_t>(t) * P + 4 * lane, t < seen && 4 * lane < P, key);
+        take4(k + std::int64_t{t} * P + 4 * lane, t < seen && 4 * lane < P, key);
         squares[i] = (key[0] * key[0] + key[1] * key[1]) + (key[2] * key[2] + key[3] * key[3]);
       }
       scatter_sum<C>(squares);  // of token lane / 2
@@ -199,8 +187,7 @@ struct FwmWarp {
     largest = growth[room];
     for (length = C; length > kFwmFew; --length) {
       bool over = false;
-      for (int chunk = static_cast<int>(threadIdx.x); chunk * length < min(seen, room);
-           chunk += static_cast<int>(blockDim.x)) {
+      for (int chunk = CT_THREAD; chunk * length < min(seen, room); chunk += static_cast<int>(blockDim.x)) {
         float sum = 0;
         for (int i = 0; i < length && chunk * length + i < min(seen, room); ++i)
           sum += growth[chunk * length + i];
@@ -219,38 +206,33 @@ struct FwmWarp {
   }
   /// Starts copying the keys of a chunk to rows, with the threads of all warps but the last.
   __device__ void fetch(const FwmKeys& keys, int chunk) const {
-    for (int i = static_cast<int>(threadIdx.x); i < C / 2 * 4 * J; i += 32 * warps) {
+    for (int i = CT_THREAD; i < C / 2 * 4 * J; i += 32 * warps) {
       const int c = i % (4 * J);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      CT_FOR(h, 2) {
         const int token = i / (4 * J) * 2 + h, t = first(chunk) + token;
         const bool valid = token < count(chunk) && 4 * c < P;
-        copy4_async(keys.rows + at(token, c / 4, c % 4),
-                    valid ? k + static_cast<std::int64_t>(t) * P + 4 * c : k, valid);
+        copy4_async(keys.rows + at(token, c / 4, c % 4), valid ? k + std::int64_t{t} * P + 4 * c : k, valid);
       }
     }
   }
   /// Waits for what this thread fetches, and splits its keys.
   __device__ void split(const FwmKeys& keys) const {
     asm volatile("cp.async.wait_all;" ::: "memory");
-    for (int i = static_cast<int>(threadIdx.x); i < C / 2 * 4 * J; i += 32 * warps) {
+    for (int i = CT_THREAD; i < C / 2 * 4 * J; i += 32 * warps) {
       const int pair = i / (4 * J), c = i % (4 * J);
       float high[2][4], low[2][4];
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      CT_FOR(h, 2) {
         float* row = keys.rows + at(2 * pair + h, c / 4, c % 4);
         const float4 four = fwm_float4(row);
         const float x[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
+        CT_FOR(n, 4) {
           high[h][n] = __uint_as_float(fwm_rounded(x[n]));
           low[h][n] = x[n] - high[h][n];
         }
         *reinterpret_cast<float4*>(row) = make_float4(high[h][0], high[h][2], high[h][1], high[h][3]);
         *reinterpret_cast<float4*>(row + kKeys) = make_float4(low[h][0], low[h][2], low[h][1], low[h][3]);
       }
-#pragma unroll
-      for (int n = 0; n < 4; n += 2) {
+      CT_UNROLL(int n = 0; n < 4; n += 2) {
         float* of_pair = keys.pairs + pair * 32 * J + ((8 * c + 2 * n) ^ (8 * (pair % 4)));
         *reinterpret_cast<float4*>(of_pair) =
             make_float4(high[0][n], high[1][n], high[0][n + 1], high[1][n + 1]);
@@ -262,32 +244,21 @@ struct FwmWarp {
   /// y [16 rows, tokens 8 m + 2 q, + 1] = x K^T.
   __device__ void times_keys(const float (&x)[J][2][4], const FwmKeys& keys, float (&y)[2][4]) const {
     float small[2][4] = {};
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) y[m][i] = 0;
-    }
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR2(m, 2, i, 4) y[m][i] = 0;
+    CT_FOR(j, J) {
       const FwmFactor even(x[j][0]), odd(x[j][1]);
-#pragma unroll
-      for (int m = 0; m < 2; ++m) {
+      CT_FOR(m, 2) {
         const float* row = keys.rows + at(g, j, q) + 8 * m * 16 * J;
         const float4 high = fwm_float4(row), low = fwm_float4(row + kKeys);
         fwm_add_split(small[m], y[m], even, high.x, high.y, low.x, low.y);
         fwm_add_split(small[m], y[m], odd, high.z, high.w, low.z, low.w);
       }
     }
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) y[m][i] += small[m][i];
-    }
+    CT_FOR2(m, 2, i, 4) y[m][i] += small[m][i];
   }
   /// Columns of j of x += w K, w [16 rows, tokens].
   __device__ void add_keys(float (&x)[2][4], const FwmFactor (&w)[2], const FwmKeys& keys, int j) const {
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
+    CT_FOR(s, 2) {
       const float* pair = keys.pairs + q * 32 * J + ((4 * g) ^ (8 * q)) + 4 * s * 32 * J + 32 * j;
       const float4 high = fwm_float4(pair), low = fwm_float4(pair + kKeys);
       fwm_add_split(x[0], x[0], w[s], high.x, high.y, low.x, low.y);
@@ -296,75 +267,57 @@ struct FwmWarp {
   }
   __device__ void add_keys(float (&x)[J][2][4], const float (&w)[2][4], const FwmKeys& keys) const {
     const FwmFactor factor[2] = {FwmFactor(w[0]), FwmFactor(w[1])};
-#pragma unroll
-    for (int j = 0; j < J; ++j) add_keys(x[j], factor, keys, j);
+    CT_FOR(j, J) add_keys(x[j], factor, keys, j);
   }
   /// y += x matrix^T, both over tokens, matrix [16][kFwmRow]; `lower`: it is lower triangular, else upper.
   template <bool lower, bool exact = false>
   __device__ void times_matrix(const float (&x)[2][4], const float* matrix, float (&y)[2][4]) const {
     const FwmFactor factor[2] = {FwmFactor(x[0]), FwmFactor(x[1])};
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        if (lower ? s > m : s < m) continue;
-        const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
-        fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
-      }
+    CT_FOR2(m, 2, s, 2) {
+      if (lower ? s > m : s < m) continue;
+      const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
+      fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
     }
   }
   /// Rows of the state that begins at `from` [V,P], columns of j.
   __device__ void load(const float* from, int j, float (&x)[2][4]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       float4 four = {};
       if (row(half) < V && column(j) < P)
-        four = *reinterpret_cast<const float4*>(from + static_cast<std::int64_t>(row(half)) * P + column(j));
+        four = *reinterpret_cast<const float4*>(from + std::int64_t{row(half)} * P + column(j));
       x[0][2 * half] = four.x, x[1][2 * half] = four.y;
       x[0][2 * half + 1] = four.z, x[1][2 * half + 1] = four.w;
     }
   }
   __device__ void store(float* to, const float (&x)[J][2][4]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int j = 0; j < J; ++j) {
-        if (row(half) < V && column(j) < P)
-          *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
-              fwm_four(x[j], half);
-      }
+    CT_FOR2(half, 2, j, J) {
+      if (row(half) < V && column(j) < P)
+        *reinterpret_cast<float4*>(to + std::int64_t{row(half)} * P + column(j)) = fwm_four(x[j], half);
     }
   }
   /// By one warp, lane t % 16 for token t of the chunk: gram [16][16] gets beta_i k_i.k_t in row i. Returns
   /// |k_t|^2.
   __device__ float gram(const FwmKeys& keys, float token_beta, float* gram) const {
     float small[2][4] = {}, large[2][4] = {};
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       const float* row = keys.rows + at(g, j, q);
       const float4 high[2] = {fwm_float4(row), fwm_float4(row + 8 * 16 * J)},
                    low[2] = {fwm_float4(row + kKeys), fwm_float4(row + 8 * 16 * J + kKeys)};
       const FwmFactor even({high[0].x, high[1].x, high[0].y, high[1].y},
                            {low[0].x, low[1].x, low[0].y, low[1].y}),
           odd({high[0].z, high[1].z, high[0].w, high[1].w}, {low[0].z, low[1].z, low[0].w, low[1].w});
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
+      CT_FOR(n, 2) {  // as right factors, the same numbers
         fwm_add_split(small[n], large[n], even, high[n].x, high[n].y, low[n].x, low[n].y);
         fwm_add_split(small[n], large[n], odd, high[n].z, high[n].w, low[n].z, low[n].w);
       }
     }
     float squares[2] = {};
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       const float b = __shfl_sync(kFullWarp, token_beta, g + 8 * half);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const float x = large[n][2 * half + i] + small[n][2 * half + i];
-          gram[(g + 8 * half) * C + 8 * n + 2 * q + i] = b * x;
-          if (n == half && 2 * q + i == g) squares[half] = x;
-        }
+      CT_FOR2(n, 2, i, 2) {
+        const float x = large[n][2 * half + i] + small[n][2 * half + i];
+        gram[(g + 8 * half) * C + 8 * n + 2 * q + i] = b * x;
+        if (n == half && 2 * q + i == g) squares[half] = x;
       }
     }
     const int t = lane % C, from = t % 8 * 4 + t % 8 / 2;  // the lane with the diagonal of rows t % 8
@@ -376,21 +329,17 @@ struct FwmWarp {
 };
 
 /// add(read(w)) for each warp w, in order; of four at a time all are read before any is added.
-template <class Read, class Add>
-__device__ __forceinline__ void fwm_over_warps(int warps, Read&& read, Add&& add) {
+CT_DEVICE void fwm_over_warps(int warps, auto&& read, auto&& add) {
   int w = 0;
-#pragma unroll 1
-  for (; w + 4 <= warps; w += 4) {
+  CT_ROLLED(; w + 4 <= warps; w += 4) {
     const decltype(read(0)) part[4] = {read(w), read(w + 1), read(w + 2), read(w + 3)};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) add(part[i]);
+    CT_FOR(i, 4) add(part[i]);
   }
-#pragma unroll 1
-  for (; w < warps; ++w) add(read(w));
+  CT_ROLLED(; w < warps; ++w) add(read(w));
 }
 
 /// 1 / x for x within 2^-120 .. 2^120.
-__device__ __forceinline__ float fwm_reciprocal(float x) {
+CT_DEVICE float fwm_reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return fmaf(fmaf(-x, y, 1.0f), y, y);
@@ -398,28 +347,11 @@ __device__ __forceinline__ float fwm_reciprocal(float x) {
 
 /// Calls f(J, warps at most, warps) for up to 128 columns and 256 rows. A block has one warp more: registers are given
 /// to warps by fours.
-template <class F>
-void with_fwm_chunks(int P, int V, F&& f) {
-  using std::integral_constant;
+void with_fwm_chunks(int P, int V, auto&& f) {
   const int warps = (V + 15) / 16;
-  const auto call = [&](auto J) {
-    if (warps <= 3) {
-      f(J, integral_constant<int, 3>(), warps);
-    } else if (warps <= 7) {
-      f(J, integral_constant<int, 7>(), warps);
-    } else if (warps <= 11) {
-      f(J, integral_constant<int, 11>(), warps);
-    } else if (warps <= 15) {
-      f(J, integral_constant<int, 15>(), warps);
-    } else {
-      f(J, integral_constant<int, 16>(), warps);
-    }
-  };
-  if (P <= 64) {
-    call(integral_constant<int, 4>());
-  } else {
-    call(integral_constant<int, 8>());
-  }
+  with_least<4, 8>((P + 15) / 16, [&](auto J) {
+    with_least<3, 7, 11, 15, 16>(warps, [&](auto most) { f(J, most, warps); });
+  });
 }
 
 }  // namespace crosstalk::device

@@ -24,40 +24,35 @@ struct FwmBackward {
                *const errors = keys + 6 * kKeys, *const parts = errors + 2 * 16 * width,
                *const products = parts + warps * kKeys, *const squares = products + warps * 16 * 16;
   const int stride = a.kept.value.columns();
-  const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
-  const float* const checkpoints =
-      a.states.value.at(r) + static_cast<std::int64_t>(b) * a.states.value.dim(2) * size;
+  const std::int64_t size = std::int64_t{V} * P, sequence = std::int64_t{b} * T;
+  const float* const checkpoints = a.states.value.at(r) + std::int64_t{b} * a.states.value.dim(2) * size;
   const float* const kept = a.kept.value.at(r) + sequence * stride;
-  const float *const query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
-                     *const d_y = a.o.gradient.at(r) + static_cast<std::int64_t>(b) * V;
+  const float *const query = a.q.value.at(r) + std::int64_t{b} * P, *const d_y = a.o.gradient.at(r) +
+                                                                                 std::int64_t{b} * V;
   float* const d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
   float* const d_beta = a.beta.write == Write::none ? nullptr : a.beta.gradient.at(r) + sequence;
-  float* const d_q =
-      a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P;
+  float* const d_q = a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + std::int64_t{b} * P;
 
   /// Rows of one chunk, pairs of two: finish() reads those of the chunk behind.
   __device__ FwmKeys keys_of(int chunk) const { return {keys, keys + (2 + chunk % 2 * 2) * kKeys}; }
   /// Zeros for tokens that the query does not see.
-  __device__ __forceinline__ void clear_unseen() const {
-    if (d_k && a.k.write == Write::overwrite) {  // tokens that the query does not see
+  CT_DEVICE void clear_unseen() const {
+    if (d_k && a.k.write == Write::overwrite)  // tokens that the query does not see
       for (int i = at.seen * P + thread; i < T * P; i += static_cast<int>(blockDim.x)) d_k[i] = 0;
-    }
-    if (d_beta && a.beta.write == Write::overwrite) {
+    if (d_beta && a.beta.write == Write::overwrite)
       for (int i = at.seen + thread; i < T; i += static_cast<int>(blockDim.x)) d_beta[i] = 0;
-    }
   }
   /// Clears the gradients of a query that sees no token.
-  __device__ __forceinline__ void clear_query() const {
-    if (d_q && a.q.write == Write::overwrite) {
+  CT_DEVICE void clear_query() const {
+    if (d_q && a.q.write == Write::overwrite)
       for (int p = thread; p < P; p += static_cast<int>(blockDim.x)) d_q[p] = 0;
-    }
   }
   /// Has keys and errors of a chunk copied, in the background.
-  __device__ __forceinline__ void fetch(int chunk) const {
+  CT_DEVICE void fetch(int chunk) const {
     at.fetch(keys_of(chunk), chunk);
     for (int token = warp; token < 16; token += warps) {
       const int t = at.first(chunk) + token;
-      const float* from = kept + static_cast<std::int64_t>(t) * stride;
+      const float* from = kept + std::int64_t{t} * stride;
       float* to = errors + (chunk % 2 * 16 + token) * width;
       for (int v = 4 * lane; v < 16 * warps; v += 128) {
         const bool valid = token < at.count(chunk) && v < stride - 4;
@@ -66,17 +61,17 @@ struct FwmBackward {
     }
   }
   /// Has this warp's rows of the state before a chunk brought to the L2 cache.
-  __device__ __forceinline__ void prefetch_state(int chunk) const {
+  CT_DEVICE void prefetch_state(int chunk) const {
     const float* from = checkpoints + chunk * size + 16 * warp * P;
     for (int i = 32 * lane; i < min(16, V - 16 * warp) * P; i += 32 * 32)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
   }
   /// The last warp: the chain of divisors, from chunk to chunk, and gradients of beta.
-  __device__ __forceinline__ void walk_chain(int last) const {
+  CT_DEVICE void walk_chain(int last) const {
     const int t = at.first(last) + lane % 16;
     const float* scales = kept + stride - 4;
     float beta = at.beta_at(last, lane % 16),
-          scale = lane % 16 < at.count(last) ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f, d = 0;
+          scale = lane % 16 < at.count(last) ? scales[std::int64_t{t} * stride] : 1.0f, d = 0;
     int id = at.value(last, lane % 16);
     const auto prepare = [&](int chunk) {
       fwm_prepare(at, shared, chunk, keys_of(chunk), errors + chunk % 2 * 16 * width, width, scales, stride,
@@ -100,21 +95,19 @@ struct FwmBackward {
     __syncthreads();
   }
   /// dL/dS behind the last chunk.
-  __device__ __forceinline__ void start(float (&x)[J][2][4]) const {
+  CT_DEVICE void start(float (&x)[J][2][4]) const {
     const float rows[2] = {at.row(0) < V ? d_y[at.row(0)] : 0.0f, at.row(1) < V ? d_y[at.row(1)] : 0.0f};
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       float four[4];
       take4(query + at.column(j), at.column(j) < P, four);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         x[j][i % 2][i / 2] = rows[0] * four[i];
         x[j][i % 2][2 + i / 2] = rows[1] * four[i];
       }
     }
   }
   /// Sums of this warp's rows of d_q = S^T d_y, with the state behind the last chunk from the one before it.
-  __device__ __forceinline__ void query_parts(int last) const {
+  CT_DEVICE void query_parts(int last) const {
     for (int token = warp; token < 16; token += warps) {
       const float* error = errors + (last % 2 * 16 + token) * width;
       float dot = 0;
@@ -124,24 +117,21 @@ struct FwmBackward {
     }
     for (int p = lane; p < P; p += 32) {
       float sum = 0;
-#pragma unroll
-      for (int i = 0; i < 16; ++i) {
+      CT_FOR(i, 16) {
         const int v = 16 * warp + i;
-        if (v < V && last > 0)
-          sum += checkpoints[last * size + static_cast<std::int64_t>(v) * P + p] * d_y[v];
+        if (v < V && last > 0) sum += checkpoints[last * size + std::int64_t{v} * P + p] * d_y[v];
       }
       products[warp * 256 + p] = sum;
     }
   }
   /// d_q, which the chain reads.
-  __device__ __forceinline__ void put_query(int last) const {
+  CT_DEVICE void put_query(int last) const {
     for (int p = thread; p < P; p += 32 * warps) {
       const auto* token = shared.token[last % 2];
       float sum = 0;
       for (int w = 0; w < warps; ++w) sum += products[w * 256 + p];
       sum *= token[0].end;
-#pragma unroll
-      for (int i = 0; i < 16; ++i) {
+      CT_FOR(i, 16) {
         const float* row = keys_of(last).rows + at.at(i, p / 16, p % 16 / 4) + (p % 2 * 2 + p % 4 / 2);
         sum += token[i].beta * token[i].end * shared.dots[i] * (row[0] + row[kKeys]);
       }
@@ -150,35 +140,26 @@ struct FwmBackward {
     }
   }
   /// Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
-  __device__ __forceinline__ void errors_of(const float* error, Numbers& u) const {
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float2 two =
-            *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
-        u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
-      }
+  CT_DEVICE void errors_of(const float* error, Numbers& u) const {
+    CT_FOR2(m, 2, half, 2) {
+      const float2 two =
+          *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
+      u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
     }
   }
   /// part [16 tokens, columns of j] += w x over the rows of this warp.
-  __device__ __forceinline__ static void add_rows(Numbers& part, const FwmFactor (&w)[2],
-                                                  const Numbers& rows) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
-        fwm_transpose(b0, b1);
-        fwm_add(part[h], part[h], w[half], b0, b1);
-      }
+  CT_DEVICE static void add_rows(Numbers& part, const FwmFactor (&w)[2], const Numbers& rows) {
+    CT_FOR2(half, 2, h, 2) {
+      float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
+      fwm_transpose(b0, b1);
+      fwm_add(part[h], part[h], w[half], b0, b1);
     }
   }
-  __device__ __forceinline__ float4* part_at(int half, int j) const {
+  CT_DEVICE float4* part_at(int half, int j) const {
     return reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g, j, q) + 8 * half * 16 * J);
   }
   /// d_k of a chunk, from the parts of the warps.
-  __device__ __forceinline__ void finish(int chunk) const {
+  CT_DEVICE void finish(int chunk) const {
     if (!d_k) return;
     const FwmFactor factor[2] = {
         {shared.theta[g * kFwmRow + 2 * q], shared.theta[(g + 8) * kFwmRow + 2 * q],
@@ -188,12 +169,11 @@ struct FwmBackward {
     for (int j = warp; j < J; j += warps) {
       float sum[2][4] = {};
       at.add_keys(sum, factor, keys_of(chunk), j);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      CT_FOR(half, 2) {
         const int token = g + 8 * half, t = at.first(chunk) + token;
         if (token >= at.count(chunk) || at.column(j) >= P) continue;
         const float beta = shared.token[chunk % 2][token].beta;
-        auto* target = reinterpret_cast<float4*>(d_k + static_cast<std::int64_t>(t) * P + at.column(j));
+        auto* target = reinterpret_cast<float4*>(d_k + std::int64_t{t} * P + at.column(j));
         float4 old = {};
         if (a.k.write == Write::add) old = *target;
         float4 total = fwm_four(sum, half);
@@ -209,131 +189,96 @@ struct FwmBackward {
     }
   }
   /// Q = N' g_E G_E K^T, and what the chain starts from.
-  __device__ __forceinline__ void project(int chunk, const float (&x)[J][2][4], Numbers& Q) const {
+  CT_DEVICE void project(int chunk, const float (&x)[J][2][4], Numbers& Q) const {
     const auto* tokens = shared.token[chunk % 2];
     const int* ids = shared.ids[chunk % 2];
     float y[2][4];
     at.times_keys(x, keys_of(chunk), y);
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) y[m][i] *= tokens[8 * m + 2 * q + i % 2].end;
-    }
+    CT_FOR2(m, 2, i, 4) y[m][i] *= tokens[8 * m + 2 * q + i % 2].end;
     at.template times_matrix<false>(y, shared.inverse[chunk % 2], Q);
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int token = 8 * m + 2 * q + i % 2;
-        if (ids[token] == at.row(i / 2)) shared.base[token] = Q[m][i];
-      }
+    CT_FOR2(m, 2, i, 4) {
+      const int token = 8 * m + 2 * q + i % 2;
+      if (ids[token] == at.row(i / 2)) shared.base[token] = Q[m][i];
     }
   }
   /// Squares of errors, and the parts of d_k along the errors.
-  __device__ __forceinline__ void put_parts(int chunk, const float (&x)[J][2][4]) const {
+  CT_DEVICE void put_parts(int chunk, const float (&x)[J][2][4]) const {
     const auto* tokens = shared.token[chunk % 2];
     float u[2][4];
     errors_of(errors + chunk % 2 * 16 * width, u);
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
+    CT_FOR(m, 2) {
       float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
       square += __shfl_xor_sync(kFullWarp, square, 1);
       square += __shfl_xor_sync(kFullWarp, square, 2);
       if (q == 0) squares[warp * 16 + 8 * m + g] = square;
       const float scale = tokens[8 * m + g].end;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) u[m][i] *= scale;
+      CT_FOR(i, 4) u[m][i] *= scale;
     }
     const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]}, {u[0][2], u[1][2], u[0][3], u[1][3]}};
     __syncthreads();  // the parts of the chunk behind have been read
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       float part[2][4] = {};
       add_rows(part, factor, x[j]);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
+      CT_FOR(half, 2) *part_at(half, j) = fwm_four(part, half);
     }
   }
   /// Q - N' A w once the chain has A; `turned`: Q as u; Q itself times -beta g.
-  __device__ __forceinline__ void solve(int chunk, Numbers& Q, Numbers& turned) const {
+  CT_DEVICE void solve(int chunk, Numbers& Q, Numbers& turned) const {
     const auto* tokens = shared.token[chunk % 2];
     const int* ids = shared.ids[chunk % 2];
     const float* error = errors + chunk % 2 * 16 * width;
     float y[2][4];
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int token = 8 * m + 2 * q + i % 2, row = at.row(i / 2);
-        const float hot = ids[token] == row ? 1.0f : 0.0f;
-        y[m][i] = -shared.along[token] * (hot - tokens[token].of_u * error[token * width + row]);
-      }
+    CT_FOR2(m, 2, i, 4) {
+      const int token = 8 * m + 2 * q + i % 2, row = at.row(i / 2);
+      const float hot = ids[token] == row ? 1.0f : 0.0f;
+      y[m][i] = -shared.along[token] * (hot - tokens[token].of_u * error[token * width + row]);
     }
     at.template times_matrix<false>(y, shared.inverse[chunk % 2], Q);
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+    CT_FOR(m, 2) {
+      CT_FOR(half, 2) {
         turned[m][2 * half] = Q[m][2 * half], turned[m][2 * half + 1] = Q[m][2 * half + 1];
         fwm_transpose(turned[m][2 * half], turned[m][2 * half + 1]);
       }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         const auto token = tokens[8 * m + 2 * q + i % 2];
         Q[m][i] *= -token.beta * token.before;
       }
     }
   }
   /// Products of Q and errors over this warp's rows.
-  __device__ __forceinline__ void multiply_errors(int chunk, const Numbers& turned) const {
+  CT_DEVICE void multiply_errors(int chunk, const Numbers& turned) const {
     float product[2][4] = {}, u[2][4];
     errors_of(errors + chunk % 2 * 16 * width, u);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       const FwmFactor factor(turned[0][2 * half], turned[1][2 * half], turned[0][2 * half + 1],
                              turned[1][2 * half + 1]);
-#pragma unroll
-      for (int m = 0; m < 2; ++m) fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
+      CT_FOR(m, 2) fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
     }
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
-    }
+    CT_FOR2(m, 2, i, 4) products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
   }
   /// The parts of d_k along Q, and dL/dS before the chunk. S: pieces of the state that were read ahead.
-  __device__ __forceinline__ void step_back(int chunk, float (&x)[J][2][4], float (&S)[kAhead][2][4],
-                                            const Numbers& Q, Numbers& turned) const {
+  CT_DEVICE void step_back(int chunk, float (&x)[J][2][4], float (&S)[kAhead][2][4], const Numbers& Q,
+                           Numbers& turned) const {
     const auto* tokens = shared.token[chunk % 2];
     const float* state = checkpoints + chunk * size;
     const float of_state = -shared.along[0], gamma = tokens[0].end;
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
+    CT_FOR(m, 2) {
       const float scale = -tokens[8 * m + g].before;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) turned[m][i] *= scale;
+      CT_FOR(i, 4) turned[m][i] *= scale;
     }
     const FwmFactor factor[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
                                  {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
+    CT_FOR(j, J) {
       float(&rows)[2][4] = S[j % kAhead];
       float part[2][4];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      CT_FOR(half, 2) {
         const float4 four = *part_at(half, j);
         part[0][2 * half] = four.x, part[1][2 * half] = four.y;
         part[0][2 * half + 1] = four.z, part[1][2 * half + 1] = four.w;
       }
       add_rows(part, factor, rows);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
-      }
+      CT_FOR(half, 2) *part_at(half, j) = fwm_four(part, half);
+      CT_FOR2(h, 2, i, 4) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
       if (j + kAhead < J) at.load(state, j + kAhead, rows);
     }
     at.add_keys(x, Q, keys_of(chunk));
@@ -370,10 +315,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
     if (chunk > 0) all.fetch(chunk - 1);
     if (chunk < last) all.finish(chunk + 1);
     float S[all.kAhead][2][4] = {};
-    if (chunk > 0) {
-#pragma unroll
-      for (int j = 0; j < all.kAhead; ++j) at.load(all.checkpoints + chunk * all.size, j, S[j]);
-    }
+    if (chunk > 0)
+      CT_FOR(j, all.kAhead) at.load(all.checkpoints + chunk * all.size, j, S[j]);
     all.put_parts(chunk, x);
     if (chunk > 0) at.split(all.keys_of(chunk - 1));  // over pairs that finish() has read
     __syncthreads();                                  // it has ended

@@ -33,15 +33,13 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
   const int lane = at.lane, i = lane % 16, buffer = chunk % 2;
   const bool more = chunk > 0;  // of the next token to prepare
   const float next_beta = more ? at.beta_at(chunk - 1, i) : 0.0f,
-              next_scale = more && i < at.length
-                               ? scales[static_cast<std::int64_t>(at.first(chunk - 1) + i) * stride]
-                               : 1.0f;
+              next_scale =
+                  more && i < at.length ? scales[std::int64_t{at.first(chunk - 1) + i} * stride] : 1.0f;
   const int next_id = more ? at.value(chunk - 1, i) : -1;
   __syncwarp();
   const float square = at.gram(keys, beta, shared.gram);
   float through = scale;  // product of scales up to this token
-#pragma unroll
-  for (int offset = 1; offset < 16; offset *= 2) {
+  CT_UNROLL(int offset = 1; offset < 16; offset *= 2) {
     const float other = __shfl_up_sync(kFullWarp, through, offset, 16);
     if (i >= offset) through *= other;
   }
@@ -58,39 +56,29 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
   const int mine = id;
   beta = next_beta, id = next_id, scale = next_scale;
   float column[16];
-#pragma unroll
-  for (int j = 0; j < 16; ++j) column[j] = j == i ? 1.0f : 0.0f;
-#pragma unroll
-  for (int j = 15; j > 0; --j) {
-#pragma unroll
-    for (int l = 0; l < j; ++l) column[l] -= shared.gram[j * 16 + l] * column[j];
-  }
+  CT_FOR(j, 16) column[j] = j == i ? 1.0f : 0.0f;
+  CT_UNROLL(int j = 15; j > 0; --j)
+    CT_FOR(l, j) column[l] -= shared.gram[j * 16 + l] * column[j];
   __syncwarp();
-#pragma unroll
-  for (int j = 0; j < 16; ++j)  // N'_ti = N_ti g_i / g_t
+  CT_FOR(j, 16)  // N'_ti = N_ti g_i / g_t
     column[j] *= before * __shfl_sync(kFullWarp, inverse_before, j);
-  if (lane < 16) {
-#pragma unroll
-    for (int j = 0; j < 16; ++j) shared.inverse[buffer][j * kFwmRow + i] = column[j];
-  }
+  if (lane < 16)
+    CT_FOR(j, 16) shared.inverse[buffer][j * kFwmRow + i] = column[j];
   __syncwarp();
   float psi[8];
-#pragma unroll
-  for (int m = 0; m < 8; ++m) {
+  CT_FOR(m, 8) {
     const int j = m + lane / 16 * 8;
     const float of = shared.token[buffer][j].of_u, u = errors[j * width + max(mine, 0)],
                 hot = shared.ids[buffer][j] == mine ? 1.0f : 0.0f,
                 inverse = shared.inverse[buffer][i * kFwmRow + j];
     psi[m] = j == i ? hot - (of - 1) * u : inverse * (hot - of * u);
   }
-#pragma unroll
-  for (int m = 0; m < 8; ++m) shared.psi[i * 20 + m + lane / 16 * 8] = psi[m];
+  CT_FOR(m, 8) shared.psi[i * 20 + m + lane / 16 * 8] = psi[m];
 }
 
 /// One warp gives theta and d_beta of a chunk what they take from sums over the warps.
-__device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, int warps, int valid,
-                                          const float* products, const float* squares, Write write,
-                                          float* d_beta) {
+CT_DEVICE void fwm_theta(FwmBackwardShared& shared, int chunk, int warps, int valid, const float* products,
+                         const float* squares, Write write, float* d_beta) {
   const int lane = threadIdx.x % 32, t = lane % 16;
   struct Part {
     float4 sum[2] = {};
@@ -103,45 +91,39 @@ __device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, 
         return Part{{fwm_float4(from), fwm_float4(from + 128)}, squares[w * 16 + t]};
       },
       [&](const Part& part) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        CT_FOR(i, 2) {
           all.sum[i].x += part.sum[i].x, all.sum[i].y += part.sum[i].y;
           all.sum[i].z += part.sum[i].z, all.sum[i].w += part.sum[i].w;
         }
         all.square += part.square;
       });
-#pragma unroll
-  for (int i = 0; i < 2; ++i) *reinterpret_cast<float4*>(shared.sums + 4 * lane + 128 * i) = all.sum[i];
+  CT_FOR(i, 2) *reinterpret_cast<float4*>(shared.sums + 4 * lane + 128 * i) = all.sum[i];
   __syncwarp();
   const auto* token = shared.token[chunk % 2];
   const auto* step = shared.step[chunk % 2];
   const float beta = token[t].beta, before = token[t].before, inverse = step[t].w,
               diagonal = all.square * shared.along[t];
   float theta[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
+  CT_FOR(i, 8) {
     const int row = 2 * i + lane / 16, other = row > t ? row * 16 + t : t * 16 + row;
     const float row_before = token[row].before, row_inverse = step[row].w, product = shared.sums[other];
     const float ratio = row > t ? row_before * inverse : before * row_inverse;
     theta[i] = -beta * (row == t ? diagonal : ratio * product);
   }
-#pragma unroll
-  for (int i = 0; i < 8; ++i) shared.theta[(2 * i + lane / 16) * kFwmRow + t] = theta[i];
+  CT_FOR(i, 8) shared.theta[(2 * i + lane / 16) * kFwmRow + t] = theta[i];
   if (d_beta && lane < valid) put(write, d_beta + t, shared.sums[17 * t] - diagonal);
 }
 
 /// The chain of radial gradients, from d behind the chunk to d before it; by one warp.
-__device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, float& d) {
+CT_DEVICE void fwm_chain(FwmBackwardShared& shared, int chunk, float& d) {
   const int lane = threadIdx.x % 32, t = lane % 16;
   float psi[16];
-#pragma unroll
-  for (int i = 0; i < 16; i += 4) {
+  CT_UNROLL(int i = 0; i < 16; i += 4) {
     const float4 four = *reinterpret_cast<const float4*>(shared.psi + t * 20 + i);
     psi[i] = four.x, psi[i + 1] = four.y, psi[i + 2] = four.z, psi[i + 3] = four.w;
   }
   float h = shared.ids[chunk % 2][t] >= 0 ? shared.base[t] : 0.0f, A = 0, mine = 0;
-#pragma unroll
-  for (int i = 15; i >= 0; --i) {
+  CT_UNROLL(int i = 15; i >= 0; --i) {
     const float4 step = shared.step[chunk % 2][i];
     A = step.x * fmaf(step.y, d, A);
     h = fmaf(-A, psi[i], h);

@@ -36,17 +36,11 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int 
   }
   beta = next_beta, id = next_id;
   float column[16];
-#pragma unroll
-  for (int i = 0; i < 16; ++i) column[i] = i == t ? 1.0f : 0.0f;
-#pragma unroll
-  for (int j = 0; j < 15; ++j) {
-#pragma unroll
-    for (int i = j + 1; i < 16; ++i) column[i] -= shared.gram[j * 16 + i] * column[j];
-  }
-  if (at.lane < 16) {
-#pragma unroll
-    for (int i = 0; i < 16; ++i) shared.inverse[chunk % 2][i * kFwmRow + t] = column[i];
-  }
+  CT_FOR(i, 16) column[i] = i == t ? 1.0f : 0.0f;
+  CT_FOR(j, 15)
+    CT_UNROLL(int i = j + 1; i < 16; ++i) column[i] -= shared.gram[j * 16 + i] * column[j];
+  if (at.lane < 16)
+    CT_FOR(i, 16) shared.inverse[chunk % 2][i * kFwmRow + t] = column[i];
 }
 
 /// The chain of divisors of a chunk; by one warp. sums [warps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow], whose entries
@@ -99,8 +93,7 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
   if (mine) shared.before[t] = before;
   __syncwarp();
   if (!mine) return;
-#pragma unroll
-  for (int i = 0; i < 16; i += 4) {
+  CT_UNROLL(int i = 0; i < 16; i += 4) {
     const float4 c4 = fwm_float4(shared.before + i), m4 = fwm_float4(inverse + i);
     const int4 v = *reinterpret_cast<const int4*>(ids + i);
     const auto value = [&](int id, float m, float c) { return (id >= 0 ? m : 0.0f) * (c * inverse_before); };
@@ -112,103 +105,77 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
   shared.current[t] = ids[t];
   if (t == 0) shared.gamma = kFwmStart * inverse_end;
   if (scales && t < count)
-    scales[static_cast<std::int64_t>(first + t) * stride] =
-        after > before ? before * fwm_reciprocal(after) : 1.0f;
+    scales[std::int64_t{first + t} * stride] = after > before ? before * fwm_reciprocal(after) : 1.0f;
 }
 
 /// Z of this warp's rows to z, and the sums over them that the chain reads: |Z_t|^2 and |X|^2.
 template <int J>
-__device__ __forceinline__ void fwm_measure(const FwmWarp<J>& at, const float (&x)[J][2][4], float (&Z)[2][4],
-                                            float* z, float* sums) {
+CT_DEVICE void fwm_measure(const FwmWarp<J>& at, const float (&x)[J][2][4], float (&Z)[2][4], float* z,
+                           float* sums) {
   const int g = at.g, q = at.q;
   float squares[4] = {}, norm[2] = {};
-#pragma unroll
-  for (int m = 0; m < 2; ++m) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+  CT_FOR(m, 2) {
+    CT_FOR(i, 4) {
       Z[m][i] *= kFwmStart;
       squares[2 * m + i % 2] += Z[m][i] * Z[m][i];
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
+    CT_FOR(half, 2)
       *reinterpret_cast<float2*>(z + at.row(half) * kFwmRow + 8 * m + 2 * q) =
           make_float2(Z[m][2 * half], Z[m][2 * half + 1]);
   }
-#pragma unroll
-  for (int j = 0; j < J; ++j) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      norm[0] += x[j][0][i] * x[j][0][i];
-      norm[1] += x[j][1][i] * x[j][1][i];
-    }
+  CT_FOR2(j, J, i, 4) {
+    norm[0] += x[j][0][i] * x[j][0][i];
+    norm[1] += x[j][1][i] * x[j][1][i];
   }
-#pragma unroll
-  for (int offset = 4; offset < 32; offset *= 2) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) squares[i] += __shfl_xor_sync(kFullWarp, squares[i], offset);
-  }
+  CT_UNROLL(int offset = 4; offset < 32; offset *= 2)
+    CT_FOR(i, 4) squares[i] += __shfl_xor_sync(kFullWarp, squares[i], offset);
   const float total = warp_sum(norm[0] + norm[1]);
   if (g == 0) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sums[at.warp * 20 + 8 * (i / 2) + 2 * q + i % 2] = squares[i];
+    CT_FOR(i, 4) sums[at.warp * 20 + 8 * (i / 2) + 2 * q + i % 2] = squares[i];
     if (q == 0) sums[at.warp * 20 + 16] = total;
   }
 }
 
 /// The errors u once the chain has the divisors: kept for backward, and scaled to be written.
 template <int J>
-__device__ __forceinline__ void fwm_errors(const FwmWarp<J>& at, const FwmForwardShared& shared, int chunk,
-                                           float* kept, int stride, float (&Z)[2][4]) {
+CT_DEVICE void fwm_errors(const FwmWarp<J>& at, const FwmForwardShared& shared, int chunk, float* kept,
+                          int stride, float (&Z)[2][4]) {
   const int q = at.q;
   float hot[2][4];
-#pragma unroll
-  for (int s = 0; s < 2; ++s) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int token = 8 * s + 2 * q + i, id = shared.current[token];
-      const float scale = shared.of_z[token];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        hot[s][2 * half + i] = id == at.row(half) ? 1.0f : 0.0f;
-        Z[s][2 * half + i] *= scale;
-      }
+  CT_FOR2(s, 2, i, 2) {
+    const int token = 8 * s + 2 * q + i, id = shared.current[token];
+    const float scale = shared.of_z[token];
+    CT_FOR(half, 2) {
+      hot[s][2 * half + i] = id == at.row(half) ? 1.0f : 0.0f;
+      Z[s][2 * half + i] *= scale;
     }
   }
   at.template times_matrix<true, true>(hot, shared.values, Z);  // the errors u
-#pragma unroll
-  for (int s = 0; s < 2; ++s) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int token = 8 * s + 2 * q + i, t = at.first(chunk) + token;
-      const float scale = shared.of_u[token];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
-          kept[static_cast<std::int64_t>(t) * stride + at.row(half)] = Z[s][2 * half + i];
-        Z[s][2 * half + i] *= scale;
-      }
+  CT_FOR2(s, 2, i, 2) {
+    const int token = 8 * s + 2 * q + i, t = at.first(chunk) + token;
+    const float scale = shared.of_u[token];
+    CT_FOR(half, 2) {
+      if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
+        kept[std::int64_t{t} * stride + at.row(half)] = Z[s][2 * half + i];
+      Z[s][2 * half + i] *= scale;
     }
   }
 }
 
 /// o = S q.
 template <int J>
-__device__ __forceinline__ void fwm_read_state(const FwmWarp<J>& at, const float* query, float* o,
-                                               const float (&x)[J][2][4]) {
+CT_DEVICE void fwm_read_state(const FwmWarp<J>& at, const float* query, float* o, const float (&x)[J][2][4]) {
   const int q = at.q;
   float read[2] = {};
-#pragma unroll
-  for (int j = 0; j < J; ++j) {
+  CT_FOR(j, J) {
     float four[4];
     take4(query + at.column(j), at.column(j) < at.P, four);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       read[0] += x[j][i % 2][i / 2] * four[i];
       read[1] += x[j][i % 2][2 + i / 2] * four[i];
     }
   }
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     read[half] += __shfl_xor_sync(kFullWarp, read[half], 1);
     read[half] += __shfl_xor_sync(kFullWarp, read[half], 2);
     if (q == 0 && at.row(half) < at.V) o[at.row(half)] = read[half];
@@ -235,10 +202,10 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
   };
   at.choose_length(keys, 3 * at.kKeys - 1);
   const int chunks = at.chunks(), stride = a.kept.value ? a.kept.value.columns() : 0;
-  const std::int64_t size = static_cast<std::int64_t>(V) * P;
+  const std::int64_t size = std::int64_t{V} * P;
   float* checkpoints =
-      a.states ? a.states.value.at(r) + static_cast<std::int64_t>(b) * a.states.value.dim(2) * size : nullptr;
-  float* kept = a.kept.value ? a.kept.value.at(r) + static_cast<std::int64_t>(b) * at.T * stride : nullptr;
+      a.states ? a.states.value.at(r) + std::int64_t{b} * a.states.value.dim(2) * size : nullptr;
+  float* kept = a.kept.value ? a.kept.value.at(r) + std::int64_t{b} * at.T * stride : nullptr;
   if (at.warp == at.warps) {
     float beta = at.beta_at(0, at.lane % 16);
     int id = at.value(0, at.lane % 16);
@@ -275,15 +242,10 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
     __syncthreads();  // it has ended
     fwm_errors(at, shared, chunk, kept, stride, Z);
     const float gamma = shared.gamma;
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[j][0][i] *= gamma, x[j][1][i] *= gamma;
-    }
+    CT_FOR2(j, J, i, 4) x[j][0][i] *= gamma, x[j][1][i] *= gamma;
     at.add_keys(x, Z, now);
   }
-  fwm_read_state(at, a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
-                 a.o.value.at(r) + static_cast<std::int64_t>(b) * V, x);
+  fwm_read_state(at, a.q.value.at(r) + std::int64_t{b} * P, a.o.value.at(r) + std::int64_t{b} * V, x);
 }
 
 }  // namespace crosstalk::device

@@ -32,13 +32,13 @@ struct FwmSequence : RowWalk<C, kListed, Op, RowPlan> {
   const law::Rows<float> beta{op.beta, r, Base::b, Base::h, Base::T, Base::H, 1};
 
   __device__ float* state(int number) const {
-    return op.states.value.at(r) + (static_cast<std::int64_t>(item) * plan.starts + number) * plan.slot;
+    return op.states.value.at(r) + (std::int64_t{item} * plan.starts + number) * plan.slot;
   }
   /// v - S k of token t, and behind it what S' is multiplied by.
   __device__ float* kept(int t) const { return op.kept.value.at(r) + this->token(t) * (V + 1); }
   /// S [V,K] of an op's tensor, or null.
   __device__ float* whole(const Tensor<float>& x) const {
-    return x.data ? x.at(r) + static_cast<std::int64_t>(item) * V * K : nullptr;
+    return x.data ? x.at(r) + std::int64_t{item} * V * K : nullptr;
   }
   /// x summed over the block, with room for two of these sums in turn.
   __device__ float over_block(float x, float* room, int turn) const {
@@ -97,12 +97,10 @@ __global__ void __launch_bounds__(256, 4)
       cells.columns_of(stage.keys[s], x);
       const float error = stage.values[s][row] - cells.product(S, x), write = stage.beta[s] * error;
       float squares = 0;
-#pragma unroll
-      for (int c = 0; c < C; ++c) S[c] += write * x[c], squares += S[c] * S[c];
+      CT_FOR(c, C) S[c] += write * x[c], squares += S[c] * S[c];
       const float norm = sqrtf(at.over_block(squares, stage.sums, t));
       const float inverse = (t > 0 || op.start) && norm > 1 ? 1 / norm : 1.0f;
-#pragma unroll
-      for (int c = 0; c < C; ++c) S[c] *= inverse;
+      CT_FOR(c, C) S[c] *= inverse;
       if (op.kept) {
         if (at.writes) at.kept(t)[row] = error;
         if (at.thread == 0) at.kept(t)[V] = inverse;
@@ -143,7 +141,7 @@ struct FwmBack : FwmSequence<C, kListed> {
   float* room;
   float* numbers;  ///< beta, inverse divisor
 
-  __device__ __forceinline__ FwmBack(const Op& op_, const RowPlan& plan_, float* next) : Base{{op_, plan_}} {
+  CT_DEVICE FwmBack(const Op& op_, const RowPlan& plan_, float* next) : Base{{op_, plan_}} {
     const auto take = [&](int count) { return next += count, next - count; };
     slots = take(plan.length * slot);
     keys = take(plan.length * kWide), queries = take(plan.length * kWide);
@@ -153,14 +151,13 @@ struct FwmBack : FwmSequence<C, kListed> {
   }
 
   /// Tokens from .. from + count - 1 to shared memory.
-  __device__ __forceinline__ void load(int from, int count) const {
+  CT_DEVICE void load(int from, int count) const {
     __syncthreads();
     for (int t = warp; t < count; t += plan.warps) {
       const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t);
       const float *kept = this->kept(from + t),
                   *d = !kListed && d_o ? d_o + this->row_of_query(from + t) : nullptr;
-#pragma unroll
-      for (int j = lane; j < kWalkRows; j += 32) {
+      CT_UNROLL(int j = lane; j < kWalkRows; j += 32) {
         if (j < kWide) {
           keys[t * kWide + j] = j < K ? key[j] : 0.0f;
           queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
@@ -173,24 +170,22 @@ struct FwmBack : FwmSequence<C, kListed> {
     __syncthreads();
   }
   /// S behind `count` tokens; `here`: they are the chunk's, before each of which it is kept.
-  __device__ __forceinline__ void advance(int count, bool here, FwmCells<C>& of) const {
+  CT_DEVICE void advance(int count, bool here, FwmCells<C>& of) const {
     for (int t = 0; t < count; ++t) {
       if (here) cells.keep(slots + t * slot, of.S);
       const float write = numbers[2 * t] * errors[t * kWalkRows + row], inverse = numbers[2 * t + 1];
       cells.columns_of(keys + t * kWide, of.x);
-#pragma unroll
-      for (int c = 0; c < C; ++c) of.S[c] = (of.S[c] + write * of.x[c]) * inverse;
+      CT_FOR(c, C) of.S[c] = (of.S[c] + write * of.x[c]) * inverse;
     }
   }
   /// Of a query x, at S, and dL/do of this row: dL/dS; its own, by warp, to `to`.
-  __device__ __forceinline__ void read_back(float d, FwmCells<C>& of, float* to) const {
-#pragma unroll
-    for (int c = 0; c < C; ++c) of.G[c] += d * of.x[c], of.x[c] = d * of.S[c];
+  CT_DEVICE void read_back(float d, FwmCells<C>& of, float* to) const {
+    CT_FOR(c, C) of.G[c] += d * of.x[c], of.x[c] = d * of.S[c];
     if constexpr (kListed) __syncthreads();
     cells.over_rows(of.x, to);
   }
   /// Queries that positions brought behind so many tokens, at S.
-  __device__ __forceinline__ void listed_back(int seen, FwmCells<C>& of) const {
+  CT_DEVICE void listed_back(int seen, FwmCells<C>& of) const {
     each_seeing(this->position, this->Q, this->T, seen, [&](int i) {
       const float d = d_o && this->inside ? d_o[this->row_of_query(i) + row] : 0.0f;
       cells.columns_of(q.row(i), K, of.x);
@@ -200,24 +195,20 @@ struct FwmBack : FwmSequence<C, kListed> {
     });
   }
   /// Back through token t of a chunk, from S behind it to S before it.
-  __device__ __forceinline__ void token_back(int t, FwmCells<C>& of) const {
+  CT_DEVICE void token_back(int t, FwmCells<C>& of) const {
     float(&S)[C] = of.S, (&G)[C] = of.G, (&x)[C] = of.x;
     const float rate = numbers[2 * t], inverse = numbers[2 * t + 1], error = errors[t * kWalkRows + row];
     float radial = 0;
-#pragma unroll
-    for (int c = 0; c < C; ++c) radial += G[c] * S[c];
+    CT_FOR(c, C) radial += G[c] * S[c];
     radial = this->over_block(radial, room, t);
-    if (inverse < 1) {  // S = S' / |S'|
-#pragma unroll
-      for (int c = 0; c < C; ++c) G[c] = (G[c] - S[c] * radial) * inverse;
-    }
+    if (inverse < 1)  // S = S' / |S'|
+      CT_FOR(c, C) G[c] = (G[c] - S[c] * radial) * inverse;
     const float along = cells.product(G, keys + t * kWide);
     const float of_rate = warp_sum(cells.part == 0 ? error * along : 0.0f);
     if (lane == 0) sums[t * plan.warps + warp] = of_rate;
     cells.recall(slots + t * slot, S);
     cells.columns_of(keys + t * kWide, x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
+    CT_FOR(c, C) {
       const float of_key = rate * (G[c] * error - S[c] * along);
       G[c] -= rate * along * x[c];
       x[c] = of_key;
@@ -227,7 +218,7 @@ struct FwmBack : FwmSequence<C, kListed> {
     cells.over_rows(x, slots + t * slot + warp * 32 * C);
   }
   /// Writes the gradients of a chunk's tokens from `first` on.
-  __device__ __forceinline__ void put_tokens(int first, int n) const {
+  CT_DEVICE void put_tokens(int first, int n) const {
     __syncthreads();
     this->put_chunk(first, n, slots, last_query,
                     [&](int t, int j, float&, float&) { return errors[t * kWalkRows + j]; });

@@ -24,34 +24,29 @@ constexpr int kBatchesWarps = 16, kBatchesThreads = 32 * kBatchesWarps;
 constexpr int kSpareTiles =
     12;  // sums of 16 x 16 numbers that warps hand over, where several share a product's terms
 
-__device__ __forceinline__ Four<float> four_or_none(bool there, const float* from) {
+CT_DEVICE Four<float> four_or_none(bool there, const float* from) {
   return there ? *reinterpret_cast<const Four<float>*>(from) : Four<float>{};
 }
-__device__ __forceinline__ float2 two_or_none(bool there, const float* from) {
+CT_DEVICE float2 two_or_none(bool there, const float* from) {
   return there ? *reinterpret_cast<const float2*>(from) : float2{};
 }
 
 /// Left factor of a product, 16 rows and 8 terms, in TF32 halves: rows g and g + 8 of two terms of a lane.
 struct BatchFactor {
   unsigned high[4], low[4];
-  __device__ __forceinline__ BatchFactor(float first, float first_below, float second, float second_below) {
+  CT_DEVICE BatchFactor(float first, float first_below, float second, float second_below) {
     const float x[4] = {first, first_below, second, second_below};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) split(x[i], high[i], low[i]);
+    CT_FOR(i, 4) split(x[i], high[i], low[i]);
   }
 };
 /// Adds the product of eight terms to two tiles of eight columns, whose two terms of a lane are first[i] and second[i].
-__device__ __forceinline__ void add_terms(float (&sums)[2][4], const BatchFactor& a, const float (&first)[2],
-                                          const float (&second)[2]) {
+CT_DEVICE void add_terms(float (&sums)[2][4], const BatchFactor& a, const float (&first)[2],
+                         const float (&second)[2]) {
   unsigned high[2][2], low[2][2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) split(first[i], high[i][0], low[i][0]), split(second[i], high[i][1], low[i][1]);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.low, high[i][0], high[i][1]);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.high, low[i][0], low[i][1]);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.high, high[i][0], high[i][1]);
+  CT_FOR(i, 2) split(first[i], high[i][0], low[i][0]), split(second[i], high[i][1], low[i][1]);
+  CT_FOR(i, 2) mma_tf32(sums[i], a.low, high[i][0], high[i][1]);
+  CT_FOR(i, 2) mma_tf32(sums[i], a.high, low[i][0], low[i][1]);
+  CT_FOR(i, 2) mma_tf32(sums[i], a.high, high[i][0], high[i][1]);
 }
 
 struct TileSums {
@@ -61,43 +56,35 @@ struct TileSums {
 /// n + 8 i + c is column c of tile i, else of w [D,N], whose column n + 2 c + i is. Terms 4 t .. 4 t + 3 of sixteen are those of lane t
 /// of four, so that loads are wide.
 template <bool kAcross>
-__device__ __forceinline__ TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n,
-                                              int first, int end) {
+CT_DEVICE TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n, int first,
+                             int end) {
   constexpr int kAhead = 4;  // chunks of 16 terms whose loads are on their way at once
-  const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const int g = CT_LANE / 4, t = CT_THREAD % 4;
   TileSums sums = {};
   for (; first < end; first += kAhead) {
     float of[kAhead][4][2];  // by term and tile
-#pragma unroll
-    for (int c = 0; c < kAhead; ++c) {
+    CT_FOR(c, kAhead) {
       const int d = (first + c) * 16 + 4 * t;
       const bool there = first + c < end && d < D;
       if constexpr (kAcross) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        CT_FOR(i, 2) {
           const int row = n + 8 * i + g;
-          const Four<float> terms =
-              four_or_none(there && row < N, w + static_cast<std::int64_t>(row) * D + d);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) of[c][e][i] = terms.v[e];
+          const Four<float> terms = four_or_none(there && row < N, w + std::int64_t{row} * D + d);
+          CT_FOR(e, 4) of[c][e][i] = terms.v[e];
         }
       } else {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float2 columns =
-              two_or_none(there && n + 2 * g < N, w + static_cast<std::int64_t>(d + e) * N + n + 2 * g);
+        CT_FOR(e, 4) {
+          const float2 columns = two_or_none(there && n + 2 * g < N, w + std::int64_t{d + e} * N + n + 2 * g);
           of[c][e][0] = columns.x, of[c][e][1] = columns.y;
         }
       }
     }
-#pragma unroll
-    for (int c = 0; c < kAhead; ++c) {
+    CT_FOR(c, kAhead) {
       if (first + c >= end) break;
       const int d = (first + c) * 16 + 4 * t;
       const Four<float> upper = four_or_none(d < D && g < rows, x + g * D + d),
                         lower = four_or_none(d < D && g + 8 < rows, x + (g + 8) * D + d);
-#pragma unroll
-      for (int e = 0; e < 4; e += 2)
+      CT_UNROLL(int e = 0; e < 4; e += 2)
         add_terms(sums.of, BatchFactor(upper.v[e], lower.v[e], upper.v[e + 1], lower.v[e + 1]), of[c][e],
                   of[c][e + 1]);
     }
@@ -108,47 +95,37 @@ __device__ __forceinline__ TileSums tile_sums(int rows, int N, int D, const floa
 /// to [D,N] grows by sums of weight x y over rows, x [rows,D], y [rows,N]: tiles of 16 x 16 numbers, kAhead of them at once. A lane has four
 /// numbers side by side of two rows of a tile.
 __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* weight, const float* x,
-                                         const float* y, const law::Grown<float>& to) {
+                                         const float* y, const law::ScaledSum<float>& to) {
   constexpr int kAhead = 4;
-  const int warp = static_cast<int>(threadIdx.x) / 32, g = static_cast<int>(threadIdx.x) % 32 / 4,
-            t = static_cast<int>(threadIdx.x) % 4;
+  const int warp = CT_WARP, g = CT_LANE / 4, t = CT_THREAD % 4;
   const int groups = (N + 16 * kAhead - 1) / (16 * kAhead), all = (D + 15) / 16 * groups;
   for (int group = warp; group < all; group += kBatchesWarps) {
     const int d = group / groups * 16 + g, n = group % groups * (16 * kAhead);
     Four<float> before[kAhead][2];
-#pragma unroll
-    for (int c = 0; c < kAhead; ++c) {
-#pragma unroll
-      for (int low = 0; low < 2; ++low) {
-        const int column = n + 16 * c + 4 * t, at = (d + 8 * low) * N + column;
-        const bool there = d + 8 * low < D && column < N;
-        const Four<float> a = four_or_none(there, to.a + at), b = four_or_none(there && to.b, to.b + at);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) before[c][low].v[e] = to.by_a * a.v[e] + to.by_b * b.v[e];
-      }
+    CT_FOR2(c, kAhead, low, 2) {
+      const int column = n + 16 * c + 4 * t, at = (d + 8 * low) * N + column;
+      const bool there = d + 8 * low < D && column < N;
+      const Four<float> a = four_or_none(there, to.a + at), b = four_or_none(there && to.b, to.b + at);
+      CT_FOR(e, 4) before[c][low].v[e] = to.by_a * a.v[e] + to.by_b * b.v[e];
     }
     const auto factor = [&](int token, int row) {
       return token < rows && row < D ? x[token * D + row] * (weight ? weight[token] : 1.0f) : 0.0f;
     };
     const BatchFactor early(factor(t, d), factor(t, d + 8), factor(t + 4, d), factor(t + 4, d + 8)),
         late(factor(t + 8, d), factor(t + 8, d + 8), factor(t + 12, d), factor(t + 12, d + 8));
-#pragma unroll
-    for (int c = 0; c < kAhead; ++c) {
+    CT_FOR(c, kAhead) {
       const int column = n + 16 * c + 2 * g;
       float of[4][2], sums[2][4] = {};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      CT_FOR(e, 4) {
         const float2 here = two_or_none(t + 4 * e < rows && column < N, y + (t + 4 * e) * N + column);
         of[e][0] = here.x, of[e][1] = here.y;
       }
       add_terms(sums, early, of[0], of[1]);
       add_terms(sums, late, of[2], of[3]);
-#pragma unroll
-      for (int low = 0; low < 2; ++low) {
+      CT_FOR(low, 2) {
         if (d + 8 * low >= D || n + 16 * c + 4 * t >= N) continue;
         Four<float> grown;
-#pragma unroll
-        for (int e = 0; e < 4; ++e) grown.v[e] = before[c][low].v[e] + to.sign * sums[e % 2][2 * low + e / 2];
+        CT_FOR(e, 4) grown.v[e] = before[c][low].v[e] + to.sign * sums[e % 2][2 * low + e / 2];
         *reinterpret_cast<Four<float>*>(to.to + (d + 8 * low) * N + n + 16 * c + 4 * t) = grown;
       }
     }
@@ -160,33 +137,26 @@ __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* we
 template <bool kAcross>
 __device__ __noinline__ void make_product(int rows, int N, int D, const float* x, const float* w, float* to,
                                           bool adds, const float* bias, float* spare) {
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
-            g = lane / 4, t = lane % 4;
+  const int warp = CT_WARP, lane = CT_LANE, g = lane / 4, t = lane % 4;
   const int tiles = (N + 15) / 16, chunks = (D + 15) / 16;
   const int most = max(1, min(kBatchesWarps / tiles, kSpareTiles / tiles + 1)),
             share = (chunks + most - 1) / most, parts = (chunks + share - 1) / share;
   const int together = kBatchesWarps / parts, part = warp / together;
-#pragma unroll 1
-  for (int first = 0; first < tiles; first += together) {
+  CT_ROLLED(int first = 0; first < tiles; first += together) {
     const int tile = first + warp % together, from = part * share;
     const bool mine = tile < tiles && part < parts;
     TileSums sums;
     if (mine) sums = tile_sums<kAcross>(rows, N, D, x, w, 16 * tile, from, min(from + share, chunks));
     if (parts > 1) {
       float* const handed = spare + tile * 256 + lane;
-      if (mine && part > 0) {
-#pragma unroll
-        for (int c = 0; c < 8; ++c) handed[(part - 1) * tiles * 256 + 32 * c] = sums.of[c / 4][c % 4];
-      }
+      if (mine && part > 0)
+        CT_FOR(c, 8) handed[(part - 1) * tiles * 256 + 32 * c] = sums.of[c / 4][c % 4];
       __syncthreads();
-      for (int other = 0; mine && part == 0 && other + 1 < parts; ++other) {
-#pragma unroll
-        for (int c = 0; c < 8; ++c) sums.of[c / 4][c % 4] += handed[other * tiles * 256 + 32 * c];
-      }
+      for (int other = 0; mine && part == 0 && other + 1 < parts; ++other)
+        CT_FOR(c, 8) sums.of[c / 4][c % 4] += handed[other * tiles * 256 + 32 * c];
     }
     if (!mine || part > 0) continue;
-#pragma unroll
-    for (int c = 0; c < 8; ++c) {
+    CT_FOR(c, 8) {
       const int row = g + c % 4 / 2 * 8, within = 2 * t + c % 2,
                 column = 16 * tile + (kAcross ? 8 * (c / 4) + within : 2 * within + c / 4);
       if (row >= rows || column >= N) continue;
@@ -198,7 +168,7 @@ __device__ __noinline__ void make_product(int rows, int N, int D, const float* x
 }
 /// to_i = sum_j x_ij y_ij, a warp a row.
 __device__ __noinline__ void make_dots(int rows, int n, const float* x, const float* y, float* to) {
-  for (int i = static_cast<int>(threadIdx.x) / 32; i < rows; i += kBatchesWarps) {
+  for (int i = CT_WARP; i < rows; i += kBatchesWarps) {
     const float sum = warp_dot(x + i * n, y + i * n, n);
     if (threadIdx.x % 32 == 0) to[i] = sum;
   }
@@ -209,15 +179,13 @@ __device__ __noinline__ void make_dots(int rows, int n, const float* x, const fl
 struct ProductBlock : law::Block<float, kBatchesWarps> {
   float* spare;  ///< shared, kSpareTiles
 
-  template <class F>
-  __device__ void each(int n, F&& f) const {
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) f(i);
+  __device__ void each(int n, auto&& f) const {
+    CT_ROLLED(int i = CT_THREAD; i < n; i += kBatchesThreads) f(i);
     __syncthreads();
   }
   template <int kCount, class Term>
   __device__ void add_up(int n, float (&totals)[kCount], Term&& term) const {
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) term(i, totals);
+    for (int i = CT_THREAD; i < n; i += kBatchesThreads) term(i, totals);
     for (float& total : totals) {
       const float part = total;
       total = sum(kBatchesThreads, [&](int) { return part; });
@@ -225,16 +193,13 @@ struct ProductBlock : law::Block<float, kBatchesWarps> {
   }
   __device__ void copy(const float* from, float* to, std::int64_t n) const {
     constexpr int kAhead = 8;  // loads on their way at once
-#pragma unroll 1
-    for (std::int64_t first = threadIdx.x; first < n / 4; first += kAhead * kBatchesThreads) {
+    CT_ROLLED(std::int64_t first = threadIdx.x; first < n / 4; first += kAhead * kBatchesThreads) {
       Four<float> held[kAhead];
-#pragma unroll
-      for (int c = 0; c < kAhead; ++c) {
+      CT_FOR(c, kAhead) {
         const std::int64_t at = first + c * kBatchesThreads;
         held[c] = four_or_none(at < n / 4, from + 4 * at);
       }
-#pragma unroll
-      for (int c = 0; c < kAhead; ++c) {
+      CT_FOR(c, kAhead) {
         const std::int64_t at = first + c * kBatchesThreads;
         if (at < n / 4) *reinterpret_cast<Four<float>*>(to + 4 * at) = held[c];
       }
@@ -242,7 +207,7 @@ struct ProductBlock : law::Block<float, kBatchesWarps> {
     __syncthreads();
   }
   __device__ void outer(int rows, int D, int N, const float* weight, const float* x, const float* y,
-                        const law::Grown<float>& to) const {
+                        const law::ScaledSum<float>& to) const {
     outer_tiles(rows, D, N, weight, x, y, to);
     __syncthreads();
   }
@@ -271,20 +236,18 @@ __global__ void __launch_bounds__(kBatchesThreads)
   extern __shared__ Four<float> batches_memory[];
   __shared__ float sums[kBatchesWarps];
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
-  float* const behind_states = op.work.value.at(r) +
-                               item * static_cast<std::int64_t>(op.work.value.columns()) +
-                               BatchesLaw::work_of(op);
+  float* const behind_states =
+      op.work.value.at(r) + item * std::int64_t{op.work.value.columns()} + BatchesLaw::work_of(op);
   // One for all threads: its pointers are more than registers, and one for each thread would fill the cache.
   __shared__ alignas(BatchesLaw) unsigned char place[sizeof(BatchesLaw)];
   if (threadIdx.x == 0)
     new (place) BatchesLaw(op, shared ? &batches_memory[kSpareNumbers / 4].v[0] : behind_states, r, item);
   __syncthreads();
   const BatchesLaw& law = *reinterpret_cast<const BatchesLaw*>(place);
-  if constexpr (kBack) {
+  if constexpr (kBack)
     law.backward(ProductBlock{{sums}, batches_memory[0].v});
-  } else {
+  else
     law.forward(ProductBlock{{sums}, batches_memory[0].v});
-  }
 }
 
 bool covers(const BatchesOp& op) {

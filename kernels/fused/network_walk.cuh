@@ -28,16 +28,15 @@ struct WalkPlan : RowPlan {
 struct Pair {
   float x[2];
   __device__ static Pair of(const float* p, int n) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = CT_LANE;
     return {{lane < n ? p[lane] : 0.0f, lane + 32 < n ? p[lane + 32] : 0.0f}};
   }
-  template <class F>
-  __device__ static Pair make(int V, F&& f) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+  __device__ static Pair make(int V, auto&& f) {
+    const int lane = CT_LANE;
     return {{lane < V ? f(0) : 0.0f, lane + 32 < V ? f(1) : 0.0f}};
   }
   __device__ void put(float* to) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = CT_LANE;
     to[lane] = x[0], to[lane + 32] = x[1];
   }
 };
@@ -47,8 +46,7 @@ template <int N>
 __device__ void warp_sums(float (&x)[N]) {
   scatter_sum<N>(x);
   const float mine = x[0];
-#pragma unroll
-  for (int i = 0; i < N; ++i) x[i] = __shfl_sync(kFullWarp, mine, i * (32 / N));
+  CT_FOR(i, N) x[i] = __shfl_sync(kFullWarp, mine, i * (32 / N));
 }
 
 /// LayerNorm's gain and bias over a warp, and the sum of gain^2.
@@ -70,10 +68,9 @@ struct TokenNorm {
                        int V) {
     const float share = 1 / static_cast<float>(V), from = z[0], query_from = z_query[0];
     const Pair key = Pair::of(z, V), query = Pair::of(z_query, V), wanted = Pair::of(target, V);
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = CT_LANE;
     float sums[8] = {};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    CT_FOR(i, 2) {
       const bool inside = lane + 32 * i < V;
       const float d = inside ? key.x[i] - from : 0.0f, e = inside ? query.x[i] - query_from : 0.0f;
       const float g = of.gain.x[i];
@@ -102,10 +99,9 @@ struct WalkParts {
   Write mode[4];
   __device__ WalkParts(const NetworkOp& op, int r, int item) {
     constexpr int kPart[] = {network_w2, network_b2, network_parts + network_w2, network_parts + network_b2};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       const In<float>& in = op.start[kPart[i]];
-      const std::int64_t first = static_cast<std::int64_t>(item) * op.part_size(kPart[i]);
+      const std::int64_t first = std::int64_t{item} * op.part_size(kPart[i]);
       value[i] = in ? in.value.at(r) + first : nullptr;
       gradient[i] = in.wanted() ? in.gradient.at(r) + first : nullptr;
       mode[i] = in.write;
@@ -115,8 +111,7 @@ struct WalkParts {
 /// The state behind the last token, or its gradient; null: nobody asks.
 __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item, bool gradient) {
   const Tensor<float>& end = gradient ? op.end[part].gradient : op.end[part].value;
-  return op.end[part] && end.data ? end.at(r) + static_cast<std::int64_t>(item) * op.part_size(part)
-                                  : nullptr;
+  return op.end[part] && end.data ? end.at(r) + std::int64_t{item} * op.part_size(part) : nullptr;
 }
 
 /// Tokens that a walk forward stages at once, and the query that stands behind the token before each.
@@ -136,27 +131,24 @@ struct NetworkSequence {
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int warp = cells.warp, lane = cells.lane, warps = plan.warps, slot = plan.slot;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x), thread = CT_THREAD;
   const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
       size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
       forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};
 
-  __device__ __forceinline__ NetworkSequence(const NetworkOp& of, const WalkPlan& by) : op(of), plan(by) {}
-  __device__ std::int64_t row_of(int t) const { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; }
-  __device__ std::int64_t row_of_query(int i) const {
-    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
-  }
+  CT_DEVICE NetworkSequence(const NetworkOp& of, const WalkPlan& by) : op(of), plan(by) {}
+  __device__ std::int64_t row_of(int t) const { return ((std::int64_t{b} * T + t) * H + h) * V; }
+  __device__ std::int64_t row_of_query(int i) const { return ((std::int64_t{b} * Q + i) * H + h) * V; }
   /// Step, momentum and what is kept of token t.
   __device__ void number_token(int t, float* to) const {
     to[0] = size.row(t)[0], to[1] = momentum.number(t, 0), to[2] = 1 - forget.number(t, 0);
   }
   /// P' = speed P + step x^T and W' = keeps W + P' of a token's key x, and so b and its momentum; with LayerNorm no momentum.
   template <bool kNorm>
-  __device__ __forceinline__ void move(const float* key, float step, float speed, float keeps, float (&W)[C],
-                                       float (&P)[C], float (&x)[C], float& c_w, float& c_p) const {
+  CT_DEVICE void move(const float* key, float step, float speed, float keeps, float (&W)[C], float (&P)[C],
+                      float (&x)[C], float& c_w, float& c_p) const {
     cells.columns_of(key, x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
+    CT_FOR(c, C) {
       const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
       W[c] = keeps * W[c] + moved;
       if constexpr (!kNorm) P[c] = moved;
@@ -174,30 +166,29 @@ struct NetworkWalk : NetworkSequence<C> {
       Base::momentum, Base::forget, Base::gain, Base::bias, Base::kWide;
   const WalkParts parts{op, r, item};
   const bool inside = row < V, writes = inside && cells.part == 0;
-  const std::int32_t* const position =
-      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const std::int32_t* const position = kListed ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
   float* const states =
-      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept : nullptr;
+      op.states ? op.states.value.at(r) + std::int64_t{item} * plan.starts * plan.kept : nullptr;
   const NormWeights weights{kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0};
   const float gain_here = kNorm && inside ? gain.value[row] : 0.0f;
   float W[C], P[C], x[C];
   float c_w = 0, c_p = 0;  ///< b, and its momentum
 
   __device__ float own(const float* from, int a) const { return op.residual && a < K ? from[a] : 0.0f; }
-  __device__ __forceinline__ void advance(const float* key, float step, float speed, float keeps) {
+  CT_DEVICE void advance(const float* key, float step, float speed, float keeps) {
     this->template move<kNorm>(key, step, speed, keeps, W, P, x, c_w, c_p);
   }
 
   // --- forward
 
-  __device__ __forceinline__ void start() {
+  CT_DEVICE void start() {
     cells.load(parts.value[0], V, K, W);
     cells.load(parts.value[2], V, K, P);
     c_w = parts.value[1] && inside ? parts.value[1][row] : 0.0f;
     c_p = parts.value[3] && inside ? parts.value[3][row] : 0.0f;
   }
   /// Tokens first .. first + n - 1 to shared memory.
-  __device__ __forceinline__ void load(WalkStage<C>& to, int first, int n) const {
+  CT_DEVICE void load(WalkStage<C>& to, int first, int n) const {
     __syncthreads();
     for (int i = thread; i < n * kWide; i += threads) {
       const int s = i / kWide, j = i % kWide, t = first + s;
@@ -211,8 +202,8 @@ struct NetworkWalk : NetworkSequence<C> {
     if (thread < n && first + thread < T) this->number_token(first + thread, to.numbers[thread]);
     __syncthreads();
   }
-  __device__ __forceinline__ void keep_state(int number) const {
-    float* to = states + static_cast<std::int64_t>(number) * plan.kept;
+  CT_DEVICE void keep_state(int number) const {
+    float* to = states + std::int64_t{number} * plan.kept;
     cells.keep(to, W);
     if (cells.part == 0) to[plan.slot + row] = c_w;
     if constexpr (!kNorm) {
@@ -222,7 +213,7 @@ struct NetworkWalk : NetworkSequence<C> {
     }
   }
   /// A query that a position brought.
-  __device__ __forceinline__ void read(WalkStage<C>& stage, int i, int s, float bias_here, float* o) {
+  CT_DEVICE void read(WalkStage<C>& stage, int i, int s, float bias_here, float* o) {
     cells.columns_of(q.row(i), K, x);
     float read = cells.product(W, x) + c_w;
     if constexpr (kNorm) {
@@ -237,8 +228,7 @@ struct NetworkWalk : NetworkSequence<C> {
     if (writes) o[this->row_of_query(i) + row] = own(q.row(i), row) + read;
   }
   /// The inner gradient of token t, at s, and what the query behind the token before it reads.
-  __device__ __forceinline__ void look(WalkStage<C>& stage, int t, int s, float bias_here, float& e,
-                                       float& read) {
+  CT_DEVICE void look(WalkStage<C>& stage, int t, int s, float bias_here, float& e, float& read) {
     const float z_query = kListed ? 0.0f : cells.product(W, stage.queries[s]) + c_w,
                 z_key = cells.product(W, stage.keys[s]) + c_w;
     read = z_query, e = z_key - stage.targets[s][row];
@@ -253,7 +243,7 @@ struct NetworkWalk : NetworkSequence<C> {
       e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
     }
   }
-  __device__ __forceinline__ void end() const {
+  CT_DEVICE void end() const {
     const auto to = [&](int part) { return walk_end(op, part, r, item, false); };
     if (float* all = to(network_w2)) cells.store(Write::overwrite, all, V, K, W);
     if (float* all = to(network_b2); all && writes) all[row] = c_w;

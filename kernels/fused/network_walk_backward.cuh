@@ -6,14 +6,13 @@
 namespace crosstalk::device {
 
 /// The largest of position[0..Q) that is at most `from` (-1: none). All lanes of a warp must call it.
-__device__ __forceinline__ int previous_position(const std::int32_t* position, int Q, int from) {
+CT_DEVICE int previous_position(const std::int32_t* position, int Q, int from) {
   int previous = -1;
-  for (int i = static_cast<int>(threadIdx.x) % 32; i < Q; i += 32) {
+  for (int i = CT_LANE; i < Q; i += 32) {
     const int p = position[i];
     if (p <= from && p > previous) previous = p;
   }
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
+  CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
     const int other = __shfl_xor_sync(kFullWarp, previous, offset);
     previous = other > previous ? other : previous;
   }
@@ -34,14 +33,11 @@ struct NetworkBack : NetworkSequence<C> {
   float (&x)[C];
   float* next;  ///< shared memory that nothing has taken
   const bool inside = row < V, writes = inside && cells.part == 0;
-  const std::int32_t* const position =
-      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const std::int32_t* const position = kListed ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
   const float* const d_o = op.o.gradient.data ? op.o.gradient.at(r) : nullptr;
   const float* const e_kept = op.kept.value.at(r);
-  const float* const states =
-      op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept;
-  float* const start_p =
-      op.work.value.at(r) + item * static_cast<std::int64_t>(slot + kWalkRows);  ///< P before a chunk
+  const float* const states = op.states.value.at(r) + std::int64_t{item} * plan.starts * plan.kept;
+  float* const start_p = op.work.value.at(r) + item * std::int64_t{slot + kWalkRows};  ///< P before a chunk
 
   // Shared memory, by token of the chunk.
   float* const slots = take(plan.length * slot);  ///< W before the token; then sums over a warp's rows
@@ -68,7 +64,7 @@ struct NetworkBack : NetworkSequence<C> {
   __device__ float* take(int count) { return next += count, next - count; }
 
   /// dL/dW and dL/dP behind the last token.
-  __device__ __forceinline__ void start() {
+  CT_DEVICE void start() {
     const auto ends = [&](int part) { return walk_end(op, part, r, item, true); };
     cells.load(ends(network_w2), V, K, G);
     cells.load(ends(network_parts + network_w2), V, K, G_P);
@@ -76,10 +72,10 @@ struct NetworkBack : NetworkSequence<C> {
     g_w = end_w && inside ? end_w[row] : 0.0f, g_p = end_p && inside ? end_p[row] : 0.0f;
   }
   /// The next chunk is on its way to the cache while a chunk is at work: chunks before `end` that start from one state.
-  __device__ __forceinline__ void prefetch(int end) const {
+  CT_DEVICE void prefetch(int end) const {
     const auto ask = [](const float* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); };
     const int begin = (end - 1) / plan.group * plan.group;
-    const float* start = states + static_cast<std::int64_t>(begin / plan.group) * plan.kept;
+    const float* start = states + std::int64_t{begin / plan.group} * plan.kept;
     for (int i = thread; i < plan.kept / 32; i += threads) ask(start + 32 * i);
     for (int i = thread; i < 2 * (end - begin) * plan.length; i += threads) {  // two lines hold a row
       const int t = begin * plan.length + i / 2, at = i % 2 * 32;
@@ -89,21 +85,20 @@ struct NetworkBack : NetworkSequence<C> {
     }
   }
   /// W and P that forward kept before chunk `base`.
-  __device__ __forceinline__ void recall(int base) {
-    const float* start = states + static_cast<std::int64_t>(base / plan.group) * plan.kept;
+  CT_DEVICE void recall(int base) {
+    const float* start = states + std::int64_t{base / plan.group} * plan.kept;
     cells.recall(start, W);
     c_w = start[slot + row], c_p = 0;
     if constexpr (!kNorm) cells.recall(start + slot + kWalkRows, P), c_p = start[2 * slot + kWalkRows + row];
   }
   /// Tokens from .. from + count - 1 to shared memory.
-  __device__ __forceinline__ void load(int from, int count) const {
+  CT_DEVICE void load(int from, int count) const {
     __syncthreads();
     for (int t = warp; t < count; t += warps) {
       const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t),
                   *e = e_kept + row_of(from + t);
       const float *value = v.row(from + t), *d = !kListed && d_o ? d_o + row_of(from + t) : nullptr;
-#pragma unroll
-      for (int j = lane; j < kWalkRows; j += 32) {
+      CT_UNROLL(int j = lane; j < kWalkRows; j += 32) {
         const float entry = j < K ? key[j] : 0.0f;
         if (j < kWide)
           keys[t * kWide + j] = entry, queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
@@ -116,13 +111,13 @@ struct NetworkBack : NetworkSequence<C> {
     __syncthreads();
   }
   /// P before the chunk, for its first token: P before the others follows from two W.
-  __device__ __forceinline__ void keep_p() const {
+  CT_DEVICE void keep_p() const {
     cells.keep(start_p, P);
     if (cells.part == 0) start_p[slot + row] = c_p;
   }
   /// `count` tokens on: P_t = momentum P - step e k^T, W_t = (1 - forget) W + P_t. here: they are the chunk's, before each of which W
   /// is kept.
-  __device__ __forceinline__ void advance(int count, bool here) {
+  CT_DEVICE void advance(int count, bool here) {
     for (int t = 0; t < count; ++t) {
       const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
       const float keeps = numbers[4 * t + 2];
@@ -145,8 +140,7 @@ struct NetworkBack : NetworkSequence<C> {
   }
   /// All that depends on z alone, of a chunk's n tokens, a warp a token: normal = (z - mean) scale, y / gain = gain normal + bias -
   /// target, the means that TokenNorm names; and LayerNorm of the read back, from do to dz.
-  __device__ __forceinline__ void normalise(int n, const NormWeights& weights, Pair& d_gain,
-                                            Pair& d_bias) const {
+  CT_DEVICE void normalise(int n, const NormWeights& weights, Pair& d_gain, Pair& d_bias) const {
     __syncthreads();
     for (int i = warp; i < n; i += warps) {
       const int t = i * kWalkRows;
@@ -155,8 +149,7 @@ struct NetworkBack : NetworkSequence<C> {
                  of_read = Pair::of(d_read + t, V), z_read = Pair::of(z_query + t, V);
       Pair normal, error, read;
       float both[2] = {};
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
+      CT_FOR(j, 2) {
         normal.x[j] = (z.x[j] - of.mean) * of.scale,
         read.x[j] = (z_read.x[j] - of.query_mean) * of.query_scale;
         error.x[j] = normal.x[j] * weights.gain.x[j] + weights.bias.x[j] - target.x[j];
@@ -179,8 +172,7 @@ struct NetworkBack : NetworkSequence<C> {
     __syncthreads();
   }
   /// e = scale (y - mean y - normal mean(y normal)) of token t back: from dL/de to dL/dz and the cotangent of f(k) - v.
-  __device__ __forceinline__ void norm_back(int t, float d_e, const NormWeights& weights, float& d_z,
-                                            float& d_error) {
+  CT_DEVICE void norm_back(int t, float d_e, const NormWeights& weights, float& d_z, float& d_error) {
     float* all = exchange + t % 2 * kWalkRows;
     if (cells.part == 0) all[row] = d_e;
     __syncthreads();
@@ -188,8 +180,7 @@ struct NetworkBack : NetworkSequence<C> {
                 *errors_t = errors + t * kWalkRows;
     float over[8] = {};  // sums of d_e, and of it times normal, y, gain^2, gain^2 normal
     const Pair d = Pair::of(all, V), normal_l = Pair::of(normals_t, V), error_l = Pair::of(errors_t, V);
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
+    CT_FOR(j, 2) {
       const float g = weights.gain.x[j], dg = d.x[j] * g;
       over[0] += d.x[j], over[1] += d.x[j] * normal_l.x[j], over[2] += dg * error_l.x[j];
       over[3] += dg * g, over[4] += dg * g * normal_l.x[j];
@@ -210,12 +201,11 @@ struct NetworkBack : NetworkSequence<C> {
     d_z = inside ? scale * (d_normal - (bend * normal + d_sum) * share) : 0.0f;
   }
   /// <P before token t, dL/dP_t>, this thread's share.
-  __device__ __forceinline__ float momentum_back(int t, float offset) {
+  CT_DEVICE float momentum_back(int t, float offset) {
     float sum = 0;
     const float before = t > 0 ? numbers[4 * t - 2] : 0.0f;  // P = W - before * W of a token less
     cells.recall(t > 0 ? slots + (t - 1) * slot : start_p, x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) sum += (t > 0 ? W[c] - before * x[c] : x[c]) * G_P[c];
+    CT_FOR(c, C) sum += (t > 0 ? W[c] - before * x[c] : x[c]) * G_P[c];
     if (cells.part == 0 && op.biases)
       sum += (t > 0 ? offset - before * offsets[(t - 1) * kWalkRows + row] : start_p[slot + row]) * g_p;
     return sum;
@@ -223,18 +213,16 @@ struct NetworkBack : NetworkSequence<C> {
   /// Token t back, with W before it: dL/dP_t = dL/dW_t + momentum_{t+1} dL/dP_{t+1}, of which G_P is the last term,
   ///   dL/dstep = -<e, dL/dP k>      dL/dforget = -<W, dL/dW_t>      dL/dmomentum = <P, dL/dP>
   ///   dL/de = -step dL/dP k         dL/dk = W^T dz - step dL/dP^T e      dL/dW = (1 - forget) dL/dW_t + dz k^T
-  __device__ __forceinline__ void token_back(int t, const NormWeights& weights) {
+  CT_DEVICE void token_back(int t, const NormWeights& weights) {
     const float step = numbers[4 * t], speed = numbers[4 * t + 1], keeps = numbers[4 * t + 2];
     const float e = inner[t * kWalkRows + row], offset = offsets[t * kWalkRows + row];
     cells.recall(slots + t * slot, W);
     float partial[4] = {};
     if (forget.gradient) {
       if (cells.part == 0) partial[1] = offset * g_w;
-#pragma unroll
-      for (int c = 0; c < C; ++c) partial[1] += W[c] * G[c];
+      CT_FOR(c, C) partial[1] += W[c] * G[c];
     }
-#pragma unroll
-    for (int c = 0; c < C; ++c) G_P[c] = kNorm ? G[c] : G[c] + G_P[c];  // dL/dP_t
+    CT_FOR(c, C) G_P[c] = kNorm ? G[c] : G[c] + G_P[c];  // dL/dP_t
     g_p += g_w;
     if (!kNorm && momentum.gradient) partial[2] = momentum_back(t, offset);
     const float across = cells.product(G_P, keys + t * kWide) + (op.biases ? g_p : 0.0f);
@@ -245,8 +233,7 @@ struct NetworkBack : NetworkSequence<C> {
     if (lane % 8 == 0) sums[(4 * t + lane / 8) * warps + warp] = partial[0];
     cells.columns_of(keys + t * kWide, x);
     float to_key[C];
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
+    CT_FOR(c, C) {
       to_key[c] = d_z * W[c] - step * e * G_P[c];
       G[c] = keeps * G[c] + d_z * x[c];
       G_P[c] *= speed;
@@ -257,14 +244,13 @@ struct NetworkBack : NetworkSequence<C> {
     cells.over_rows(to_key, slots + t * slot + warp * 32 * C);
   }
   /// The read z = W x + b back: dL/dW += dz x^T, dL/db += dz; W^T dz, the warp's share of dL/dx, to `to`.
-  __device__ __forceinline__ void read_back(float d_z, float* to) {
-#pragma unroll
-    for (int c = 0; c < C; ++c) G[c] += d_z * x[c], x[c] = d_z * W[c];
+  CT_DEVICE void read_back(float d_z, float* to) {
+    CT_FOR(c, C) G[c] += d_z * x[c], x[c] = d_z * W[c];
     if (op.biases) g_w += d_z;
     cells.over_rows(x, to);
   }
   /// A query that a position brought, at W and b, back.
-  __device__ __forceinline__ void listed_back(int i, float offset, const NormWeights& weights) {
+  CT_DEVICE void listed_back(int i, float offset, const NormWeights& weights) {
     const std::int64_t at = this->row_of_query(i);
     const Pair d_all = Pair::of(d_o ? d_o + at : nullptr, d_o ? V : 0);
     if (!__any_sync(kFullWarp, d_all.x[0] != 0 || d_all.x[1] != 0)) {  // a slot that no query fills, say
@@ -283,8 +269,7 @@ struct NetworkBack : NetworkSequence<C> {
       const TokenNorm of(exchange, exchange, exchange, weights, V);
       const Pair z_all = Pair::of(exchange, V);
       float both[2] = {};
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
+      CT_FOR(j, 2) {
         const float y = d_all.x[j] * weights.gain.x[j];
         both[0] += y, both[1] += y * (z_all.x[j] - of.query_mean) * of.query_scale;
       }
@@ -304,15 +289,14 @@ struct NetworkBack : NetworkSequence<C> {
   }
   /// Writes the gradients of a chunk's tokens. A thread writes a number's gradient of all fields, in their order: they may be one
   /// variable's.
-  __device__ __forceinline__ void put_chunk(int first, int n) const {
+  CT_DEVICE void put_chunk(int first, int n) const {
     __syncthreads();
     for (int t = warp; t < n; t += warps) {
       const std::int64_t at = first + t;
       const float* of_key = slots + t * slot;
       const float* of_query = t + 1 < n ? of_key + slot + kWide : last_query;
       const int apart = t + 1 < n ? 32 * C : kWide;
-#pragma unroll
-      for (int j = lane; j < kWalkRows; j += 32) {
+      CT_UNROLL(int j = lane; j < kWalkRows; j += 32) {
         const float d_error = inner[t * kWalkRows + j];
         if (j < K) {
           float d_query = !kListed && op.residual && j < V && d_o ? d_o[row_of(first + t) + j] : 0.0f;
@@ -326,9 +310,8 @@ struct NetworkBack : NetworkSequence<C> {
     }
     if (thread < n) {
       float of[3] = {};
-      for (int w = 0; w < warps; ++w) {
+      for (int w = 0; w < warps; ++w)
         for (int j = 0; j < 3; ++j) of[j] += sums[(4 * thread + j) * warps + w];
-      }
       const std::int64_t at = first + thread;
       if (size.gradient) put(op.step.write, size.gradient + at * size.apart, -of[0]);
       if (momentum.gradient) put(op.momentum.write, momentum.gradient + at * momentum.apart, of[2]);
@@ -336,7 +319,7 @@ struct NetworkBack : NetworkSequence<C> {
     }
   }
   /// Writes the gradients of LayerNorm's weights.
-  __device__ __forceinline__ void put_weights(const Pair& d_gain, const Pair& d_bias) {
+  CT_DEVICE void put_weights(const Pair& d_gain, const Pair& d_bias) {
     __syncthreads();
     d_gain.put(slots + 2 * warp * kWalkRows), d_bias.put(slots + (2 * warp + 1) * kWalkRows);
     __syncthreads();
@@ -348,7 +331,7 @@ struct NetworkBack : NetworkSequence<C> {
     }
   }
   /// Writes the gradients of W and P before the first token.
-  __device__ __forceinline__ void put_start(const WalkParts& parts) const {
+  CT_DEVICE void put_start(const WalkParts& parts) const {
     if (parts.gradient[0]) cells.store(parts.mode[0], parts.gradient[0], V, K, G);
     if (parts.gradient[1] && writes) put(parts.mode[1], parts.gradient[1] + row, g_w);
     if (parts.gradient[2]) cells.store(parts.mode[2], parts.gradient[2], V, K, G_P);
@@ -383,11 +366,10 @@ __global__ void __launch_bounds__(256, 2)
       if (!kNorm && here && walk.momentum.gradient) walk.keep_p();
       walk.advance(count, here);
     }
-    if constexpr (kNorm) {
+    if constexpr (kNorm)
       walk.normalise(n, weights, d_gain, d_bias);
-    } else {
-      __syncwarp();  // a lane has written the offsets that four read
-    }
+    else
+      __syncwarp();                 // a lane has written the offsets that four read
     for (int t = n; t >= 0; --t) {  // W: before token t, which the query behind token t - 1 reads
       if (t < n) walk.token_back(t, weights);
       if constexpr (kListed) {

@@ -24,8 +24,7 @@ void plan(NetworkOp& op) {
 }
 
 /// f(C, norm, listed), each a std::integral_constant.
-template <class F>
-void with_shape(const NetworkOp& op, F&& f) {
+void with_shape(const NetworkOp& op, auto&& f) {
   constexpr std::true_type yes;
   constexpr std::false_type no;
   with_row_cells(op.K(), [&](auto C) {

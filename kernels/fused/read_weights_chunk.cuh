@@ -60,26 +60,22 @@ struct Chunked {
 
   /// Asks for the keys of a chunk, a turn ahead.
   __device__ void prefetch(int first) const {
-    const char* from = reinterpret_cast<const char*>(k + static_cast<std::int64_t>(first) * P);
+    const char* from = reinterpret_cast<const char*>(k + std::int64_t{first} * P);
     const int bytes = first < 0 ? 0 : min(C, seen - first) * P * static_cast<int>(sizeof(Real));
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x) % 32 * 128; i < bytes; i += 32 * 128)
+    CT_ROLLED(int i = CT_LANE * 128; i < bytes; i += 32 * 128)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
   }
   /// Brings the keys of C tokens into a slot, in the order of the scan; 0 where t >= seen.
   template <bool kReversed>
   __device__ void bring(typename Memory::Slot& slot, int first) const {
-    for (int p = static_cast<int>(threadIdx.x) % 32 * 4; p < P; p += 128) {
-#pragma unroll
-      for (int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
+    for (int p = CT_LANE * 4; p < P; p += 128) {
+      CT_UNROLL(int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
         Real rows[8][4];
-#pragma unroll
-        for (int u = 0; u < 8; ++u) {
+        CT_FOR(u, 8) {
           const int t = first + (kReversed ? C - 1 - i0 - u : i0 + u);
-          take4(k + static_cast<std::int64_t>(t) * P + p, t < seen, rows[u]);
+          take4(k + std::int64_t{t} * P + p, t < seen, rows[u]);
         }
-#pragma unroll
-        for (int u = 0; u < 8; ++u) put4(slot.keys[i0 + u] + p, true, rows[u]);
+        CT_FOR(u, 8) put4(slot.keys[i0 + u] + p, true, rows[u]);
       }
     }
   }
@@ -103,41 +99,32 @@ struct Chunked {
       std::conditional_t<C == 16, Product16, Product8> product;
       for (int p0 = 0; p0 < P; p0 += 64) {
         Real rows[4][C / 8][4];
-#pragma unroll
-        for (int part = 0; part < 4; ++part) {
+        CT_FOR(part, 4) {
           const int p = p0 + 16 * part + lane % 4 * 4;
-#pragma unroll
-          for (int i = 0; i < C / 8; ++i) take4(slot.keys[lane / 4 + 8 * i] + p, p < P, rows[part][i]);
+          CT_FOR(i, C / 8) take4(slot.keys[lane / 4 + 8 * i] + p, p < P, rows[part][i]);
         }
-#pragma unroll
-        for (int part = 0; part < 4; ++part) product.add(rows[part]);
+        CT_FOR(part, 4) product.add(rows[part]);
       }
       product.store(matrix, kStride, lane);
       __syncwarp();
       // Column l of M in lane l; lane C: M G (write d_a).
       Real column[C], sums[C];
       const Real mine = lane == C ? Real(1) : Real(0);
-#pragma unroll
-      for (int i = 0; i < C; ++i) {
+      CT_FOR(i, C) {
         Real x = i == lane ? Real(1) : Real(0);
-#pragma unroll
-        for (int j = 0; j < i; j += 4) {
+        CT_UNROLL(int j = 0; j < i; j += 4) {
           Real four[4];
           take4(matrix + i * kStride + j, true, four);
-#pragma unroll
-          for (int n = 0; n < 4; ++n) {
+          CT_FOR(n, 4)
             if (j + n < i) x -= four[n] * column[j + n];
-          }
         }
         sums[i] = x;
         column[i] = __shfl_sync(kFullWarp, erase_i, i) * x;
         if constexpr (kBackward) column[i] -= mine * __shfl_sync(kFullWarp, given, i);
       }
       __syncwarp();
-      if (lane <= C) {
-#pragma unroll
-        for (int i = 0; i < C; ++i) matrix[i * kStride + lane] = sums[i];
-      }
+      if (lane <= C)
+        CT_FOR(i, C) matrix[i * kStride + lane] = sums[i];
       __syncwarp();
       Barriers::arrive_filled(builder);
     }
@@ -149,19 +136,15 @@ struct Chunked {
     Real entry[K], last;
     __device__ Row(const Real* matrix, int lane) {
       const Real* row = matrix + lane / kGroup * kStride;
-#pragma unroll
-      for (int j = 0; j < K; ++j) entry[j] = row[lane % kGroup * K + j];
+      CT_FOR(j, K) entry[j] = row[lane % kGroup * K + j];
       last = row[C];
     }
     /// Entry lane / kGroup of M s, s_i in the lanes of group i.
     __device__ Real times(Real s, int lane) const {
       Real sum = 0;
-#pragma unroll
-      for (int j = 0; j < K; ++j) {
-        sum += entry[j] * __shfl_sync(kFullWarp, s, (lane % kGroup * K + j) * kGroup);
-      }
-#pragma unroll
-      for (int offset = kGroup / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      CT_FOR(j, K) sum += entry[j] * __shfl_sync(kFullWarp, s, (lane % kGroup * K + j) * kGroup);
+      CT_UNROLL(int offset = kGroup / 2; offset > 0; offset /= 2)
+        sum += __shfl_xor_sync(kFullWarp, sum, offset);
       return sum;
     }
   };
@@ -176,8 +159,7 @@ struct Chunked {
       if (lane % kGroup == 0) sums[threadIdx.x / 32][lane / kGroup] = x;
       Barriers::wait_chain();
       Real sum = 0;
-#pragma unroll
-      for (int w = 0; w < W; ++w) sum += sums[w][index];
+      CT_FOR(w, W) sum += sums[w][index];
       return sum;
     }
   }
@@ -185,13 +167,11 @@ struct Chunked {
   /// This warp's part of k_i . x for the token i of each group of lanes; `stage`: this thread's columns of the first key.
   __device__ Real along_keys(const Real* stage, const Real (&x)[4]) const {
     Real sums[C];
-#pragma unroll
-    for (int i = 0; i < C; ++i) {
+    CT_FOR(i, C) {
       Real key[4];
-      take4(stage + i * Memory::kRow, 4 * static_cast<int>(threadIdx.x) < P, key);
+      take4(stage + i * Memory::kRow, 4 * CT_THREAD < P, key);
       sums[i] = 0;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sums[i] += key[e] * x[e];
+      CT_FOR(e, 4) sums[i] += key[e] * x[e];
     }
     __syncwarp();
     scatter_sum<C>(sums);
@@ -206,7 +186,7 @@ struct Chunked {
   };
   template <bool kBackward>
   __device__ Token token(int chunk, const Real* kept_c) const {
-    const int i = static_cast<int>(threadIdx.x) % 32 / kGroup;
+    const int i = CT_LANE / kGroup;
     Token token;
     token.t = first_token<kBackward>(chunk) + (kBackward ? i : C - 1 - i);
     token.valid = chunk < chunks && token.t < seen;
@@ -240,7 +220,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   extern __shared__ __align__(16) unsigned char dynamic[];
   Memory& memory = *reinterpret_cast<Memory*>(dynamic);
   const int b = blockIdx.x, r = blockIdx.y, T = a.M(), P = a.K();
-  const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
+  const std::int64_t sequence = std::int64_t{b} * T;
   const int seen = tokens_seen(a, r, b, 0) * a.writes;
   Real* out = a.a.value.at(r) + sequence;
   const Team team{a.k.value.at(r) + sequence * P,
@@ -250,18 +230,18 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
                   P,
                   seen,
                   (seen + C - 1) / C};
-  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);  // known to be uniform
+  const int warp = __shfl_sync(kFullWarp, CT_WARP, 0);  // known to be uniform
   if (warp >= W) {
-    for (int t = seen + static_cast<int>(threadIdx.x) - 32 * W; t < T; t += 32 * N) out[t] = 0;
+    for (int t = seen + CT_THREAD - 32 * W; t < T; t += 32 * N) out[t] = 0;
     team.template build<false>(memory, warp - W);
     return;
   }
-  const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
+  const int lane = threadIdx.x % 32, p = 4 * CT_THREAD, i_lane = lane / Team::kGroup;
   Real* saved = a.kept ? a.kept.value.at(r) + b * a.kept_numbers() : nullptr;
   Real *history = a.by_trail() ? nullptr : saved, *trail = a.by_trail() ? saved : nullptr;
   const int limit = history && p < P ? seen : 0;
   Real state[4];
-  take4(a.q.value.at(r) + static_cast<std::int64_t>(b) * P + p, p < P, state);
+  take4(a.q.value.at(r) + std::int64_t{b} * P + p, p < P, state);
   auto next = team.template token<false>(0, nullptr);
   for (int chunk = 0; chunk < team.chunks; ++chunk) {
     const auto now = next;
@@ -278,15 +258,14 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     }
     const Real step = now.erase * c;
     int t = team.template first_token<false>(chunk) + C - 1;
-    Real* kept = history + static_cast<std::int64_t>(t) * P + p;
+    Real* kept = history + std::int64_t{t} * P + p;
 #pragma unroll 4
     for (int i = 0; i < C; ++i, --t, kept -= P) {
       if (history) put4(kept, t < limit, state);
       const Real step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
       Real key[4];  // read again: registers are scarcer than shared memory's time
       take4(stage + i * Memory::kRow, p < P, key);
-#pragma unroll
-      for (int x = 0; x < 4; ++x) state[x] -= step_i * key[x];
+      CT_FOR(x, 4) state[x] -= step_i * key[x];
     }
     team.give_back(chunk);
   }
@@ -303,7 +282,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   extern __shared__ __align__(16) unsigned char dynamic[];
   Memory& memory = *reinterpret_cast<Memory*>(dynamic);
   const int b = blockIdx.x, r = blockIdx.y, T = a.M(), P = a.K();
-  const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
+  const std::int64_t sequence = std::int64_t{b} * T;
   const int seen = tokens_seen(a, r, b, 0) * a.writes;
   const Real* trail = a.kept.value.at(r) + b * a.kept_numbers();
   Real* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
@@ -319,16 +298,12 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
                   P,
                   seen,
                   (seen + C - 1) / C};
-  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);  // known to be uniform
+  const int warp = __shfl_sync(kFullWarp, CT_WARP, 0);  // known to be uniform
   if (warp >= W) {
-    const int thread = static_cast<int>(threadIdx.x) - 32 * W;
+    const int thread = CT_THREAD - 32 * W;
     // Tokens that the query does not see.
-    if (d_k && a.k.write == Write::overwrite) {
-      for (std::int64_t i = static_cast<std::int64_t>(seen) * P + thread;
-           i < static_cast<std::int64_t>(T) * P; i += 32 * N) {
-        d_k[i] = 0;
-      }
-    }
+    if (d_k && a.k.write == Write::overwrite)
+      for (std::int64_t i = std::int64_t{seen} * P + thread; i < std::int64_t{T} * P; i += 32 * N) d_k[i] = 0;
     for (int t = seen + thread; t < T; t += 32 * N) {
       if (d_write && a.write_gain.write == Write::overwrite) d_write[t] = 0;
       if (d_erase && a.erase_gain.write == Write::overwrite) d_erase[t] = 0;
@@ -336,7 +311,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     team.template build<true>(memory, warp - W);
     return;
   }
-  const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
+  const int lane = threadIdx.x % 32, p = 4 * CT_THREAD, i_lane = lane / Team::kGroup;
   const int limit = d_k && p < P ? seen : 0;
   const Real* kept_c = trail + P;
   Real rho[4] = {}, r_t[4];
@@ -358,7 +333,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
       if (d_erase) put(a.erase_gain.write, d_erase + now.t, of_erase);
     }
     const Real step = now.erase * c;
-    Real* put_at = d_k + static_cast<std::int64_t>(chunk) * C * P + p;
+    Real* put_at = d_k + std::int64_t{chunk} * C * P + p;
 #pragma unroll 4
     for (int i = 0; i < C; ++i, put_at += P) {
       const Real d_c_i = __shfl_sync(kFullWarp, d_c, i * Team::kGroup),
@@ -367,8 +342,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
       Real key[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
       take4(stage + i * Memory::kRow, p < P, key);
       take4(put_at, there && a.k.write == Write::add, d_key);
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
+      CT_FOR(x, 4) {
         r_t[x] += step_i * key[x];
         d_key[x] += d_c_i * r_t[x] - step_i * rho[x];
         rho[x] += d_c_i * key[x];
@@ -379,10 +353,8 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     team.give_back(chunk);
   }
   if (a.q.write == Write::none) return;
-#pragma unroll
-  for (int x = 0; x < 4; ++x) {
-    if (p + x < P) put(a.q.write, a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P + p + x, rho[x]);
-  }
+  CT_FOR(x, 4)
+    if (p + x < P) put(a.q.write, a.q.gradient.at(r) + std::int64_t{b} * P + p + x, rho[x]);
 }
 
 template <int W>
@@ -391,16 +363,7 @@ constexpr int kBuilders = W == 1   ? 3
                                    : 2;
 
 /// Calls f(chain warps) for keys of P <= kLargestChunked numbers.
-template <class F>
-void with_chain(int P, F&& f) {
-  if (P <= 128) {
-    f(std::integral_constant<int, 1>());
-  } else if (P <= 256) {
-    f(std::integral_constant<int, 2>());
-  } else {
-    f(std::integral_constant<int, 4>());
-  }
-}
+void with_chain(int P, auto&& f) { with_least<1, 2, 4>((P + 127) / 128, f); }
 
 template <bool kBackward, int W, class Real>
 void launch_chunks(const Exec& exec, const ReadWeights<Real>& a) {

@@ -31,30 +31,23 @@ using RowSums = float[8][4];
 /// The same as operands.
 using RowOperands = unsigned[4][4];
 
-__device__ __forceinline__ int row_column(int n) { return 8 * n + static_cast<int>(threadIdx.x) % 4 * 2; }
+CT_DEVICE int row_column(int n) { return 8 * n + CT_THREAD % 4 * 2; }
 
-__device__ __forceinline__ void pack(const RowSums& x, RowOperands& y) {
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      y[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
-  }
+CT_DEVICE void pack(const RowSums& x, RowOperands& y) {
+  CT_FOR2(k, 4, i, 4) y[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
 }
-__device__ __forceinline__ float unpacked(const RowOperands& x, int n, int i) {
+CT_DEVICE float unpacked(const RowOperands& x, int n, int i) {
   const unsigned pair = x[n / 2][n % 2 * 2 + i / 2];
   return __uint_as_float(i % 2 == 0 ? pair << 16 : pair & 0xffff0000);
 }
 /// sums += x tile (kTurned) or x tile^T.
 template <bool kTurned>
-__device__ __forceinline__ void add_product(RowSums& sums, const RowOperands& x, const std::uint16_t* tile) {
+CT_DEVICE void add_product(RowSums& sums, const RowOperands& x, const std::uint16_t* tile) {
   const int lane = threadIdx.x % 32;
   tile += kTurned ? lane % 16 * kWeightLine + lane / 16 * 8
                   : (lane % 8 + lane / 16 * 8) * kWeightLine + lane / 8 % 2 * 8;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-#pragma unroll
-    for (int n = 0; n < 8; n += 2) {
+  CT_FOR(k, 4) {
+    CT_UNROLL(int n = 0; n < 8; n += 2) {
       unsigned y[4];
       load_matrices<kTurned>(y,
                              tile + (kTurned ? 16 * k * kWeightLine + 8 * n : 8 * n * kWeightLine + 16 * k));
@@ -64,25 +57,19 @@ __device__ __forceinline__ void add_product(RowSums& sums, const RowOperands& x,
   }
 }
 /// A warp's rows into a tile of all warps.
-__device__ __forceinline__ void put_rows(const RowOperands& x, std::uint16_t* tile) {
-  const int row = static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      *reinterpret_cast<unsigned*>(tile + (row + i % 2 * 8) * kWeightLine + row_column(2 * k + i / 2)) =
-          x[k][i];
-  }
+CT_DEVICE void put_rows(const RowOperands& x, std::uint16_t* tile) {
+  const int row = CT_WARP * 16 + CT_LANE / 4;
+  CT_FOR2(k, 4, i, 4)
+    *reinterpret_cast<unsigned*>(tile + (row + i % 2 * 8) * kWeightLine + row_column(2 * k + i / 2)) =
+        x[k][i];
 }
 
 /// This lane's two queries of a group: which, and how many tokens they see.
 struct WeightQueries {
   int q[2], seen[2];
   __device__ WeightQueries(const TiledWeights& op, int r, int b, int group) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      q[h] = group * kWeightRows + static_cast<int>(threadIdx.x) / 32 * 16 +
-             static_cast<int>(threadIdx.x) % 32 / 4 + 8 * h;
+    CT_FOR(h, 2) {
+      q[h] = group * kWeightRows + CT_WARP * 16 + CT_LANE / 4 + 8 * h;
       seen[h] = q[h] < op.Q() ? tokens_seen(op, r, b, q[h]) : 0;
     }
   }
@@ -121,22 +108,20 @@ struct WeightBlock {
 
   /// f(i) for i < kCount, one a thread in turn.
   template <int kCount, class F>
-  __device__ __forceinline__ static void share(F&& f) {
-#pragma unroll
-    for (int turn = 0; turn < kCount / kWeightThreads; ++turn)
-      f(turn, static_cast<int>(threadIdx.x) + turn * kWeightThreads);
+  CT_DEVICE static void share(F&& f) {
+    CT_FOR(turn, kCount / kWeightThreads) f(turn, CT_THREAD + turn * kWeightThreads);
   }
   /// Rows of tokens on their way to a tile: all are asked for before any is put.
   struct Fetched {
     Four<float> x[C * C / 4 / kWeightThreads];
-    __device__ __forceinline__ Fetched(const HeadRows<float>& rows, int first, int T, int K) {
+    CT_DEVICE Fetched(const HeadRows<float>& rows, int first, int T, int K) {
       share<C * C / 4>([&](int turn, int i) {
         const int t = first + i / (C / 4), c = i % (C / 4) * 4;
         x[turn] = {};
         if (t < T && c < K) x[turn] = *reinterpret_cast<const Four<float>*>(rows(t) + c);
       });
     }
-    __device__ __forceinline__ void put(std::uint16_t* tile) const {
+    CT_DEVICE void put(std::uint16_t* tile) const {
       share<C * C / 4>([&](int turn, int i) {
         NumberFormat<Precision::bf16>::put4(tile + i / (C / 4) * kWeightLine + i % (C / 4) * 4, x[turn].v);
       });
@@ -144,7 +129,7 @@ struct WeightBlock {
   };
   /// Asks for rows that will be fetched.
   __device__ static void prefetch(const HeadRows<float>& rows, int first, int T, int K) {
-    const int t = first + static_cast<int>(threadIdx.x) / 2, c = static_cast<int>(threadIdx.x) % 2 * 32;
+    const int t = first + CT_THREAD / 2, c = CT_THREAD % 2 * 32;
     if (t < first + C && t >= 0 && t < T && c < K)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(rows(t) + c));
   }
@@ -154,9 +139,8 @@ struct WeightBlock {
     const WeightSolve::Inverse solve{memory.at, memory.scratch};
     float w[2] = {}, e[2] = {}, g[2] = {};
     if (threadIdx.x < 32) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int t = first + static_cast<int>(threadIdx.x) + 32 * h;
+      CT_FOR(h, 2) {
+        const int t = first + CT_THREAD + 32 * h;
         if (t >= s.T) continue;
         w[h] = s.gain(s.w, t);
         if (s.erases) e[h] = s.gain(s.e, t);
@@ -173,9 +157,8 @@ struct WeightBlock {
     prefetch(s.k.value, next, s.T, s.K);
     if (threadIdx.x < 32) {
       double before = 0;
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int i = static_cast<int>(threadIdx.x) + 32 * h;
+      CT_FOR(h, 2) {
+        const int i = CT_THREAD + 32 * h;
         const double sums = before + warp_scan(static_cast<double>(g[h]) * kLog2E);
         write[i] = w[h], erase[i] = e[h], sum[i] = sums, start[i] = power_of_two(static_cast<float>(sums));
         before = __shfl_sync(kFullWarp, sums, 31);
@@ -228,17 +211,15 @@ struct WeightBlock {
   }
 
   /// f of token `row` and the two from `column`, which is even.
-  __device__ __forceinline__ float2 between(int row, int column) const {
+  CT_DEVICE float2 between(int row, int column) const {
     if constexpr (!kOwn) return make_float2(1, 1);
     return *reinterpret_cast<const float2*>(fade + row * kStride + column);
   }
   /// Times f of the last token that each of a lane's rows sees.
-  __device__ __forceinline__ void fade_rows(RowSums& sums, const int (&last)[2]) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+  CT_DEVICE void fade_rows(RowSums& sums, const int (&last)[2]) const {
+    CT_FOR(h, 2) {
       const int row = last[h] < 0 ? C : last[h];
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
+      CT_FOR(n, 8) {
         float2 f = between(row, row_column(n));
         if (!kOwn) f = make_float2(row_column(n) <= last[h], row_column(n) < last[h]);
         sums[n][2 * h] *= f.x, sums[n][2 * h + 1] *= f.y;
@@ -246,17 +227,11 @@ struct WeightBlock {
     }
   }
   /// f of all tokens up to that one.
-  __device__ __forceinline__ float start_of(int last) const {
-    return kOwn ? start[last < 0 ? C : last] : 1.0f;
-  }
+  CT_DEVICE float start_of(int last) const { return kOwn ? start[last < 0 ? C : last] : 1.0f; }
 
   /// u and b of a warp's rows, whose r is given.
-  __device__ __forceinline__ void erased(const RowOperands& r, const int (&last)[2], RowSums& u, RowSums& b) {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) u[n][i] = b[n][i] = 0;
-    }
+  CT_DEVICE void erased(const RowOperands& r, const int (&last)[2], RowSums& u, RowSums& b) {
+    CT_FOR2(n, 8, i, 4) u[n][i] = b[n][i] = 0;
     add_product<false>(u, r, y());
     fade_rows(u, last);
     RowOperands operands;
@@ -266,24 +241,16 @@ struct WeightBlock {
 };
 
 /// f(row of two, n, entry, column) of a lane's numbers of columns below `columns`.
-template <class F>
-__device__ __forceinline__ void each_of_rows(int columns, F&& f) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (row_column(n) + i < columns) f(h, n, 2 * h + i, row_column(n) + i);
-      }
-    }
+CT_DEVICE void each_of_rows(int columns, auto&& f) {
+  CT_FOR2(h, 2, n, 8) {
+    CT_FOR(i, 2)
+      if (row_column(n) + i < columns) f(h, n, 2 * h + i, row_column(n) + i);
   }
 }
 
 /// The place of r of a group at a block, four pieces a thread.
-__device__ __forceinline__ uint4* kept_queries(const TiledWeights& op, int r, int bh, int group, int block) {
-  const std::int64_t at =
-      (static_cast<std::int64_t>(bh) * weight_groups(op) + group) * weight_blocks(op) + block;
+CT_DEVICE uint4* kept_queries(const TiledWeights& op, int r, int bh, int group, int block) {
+  const std::int64_t at = (std::int64_t{bh} * weight_groups(op) + group) * weight_blocks(op) + block;
   return reinterpret_cast<uint4*>(op.kept.value.bf16_at(r) + at * kWeightRows * kWeightTile) + threadIdx.x;
 }
 
@@ -304,18 +271,14 @@ __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_
   const WeightQueries queries(op, r, bh / H, group);
   float* a[2];
   RowSums state = {};
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-    a[h] = op.a.value.at(r) + (static_cast<std::int64_t>(bh) * op.Q() + queries.q[h]) * T;
+  CT_FOR(h, 2) a[h] = op.a.value.at(r) + (std::int64_t{bh} * op.Q() + queries.q[h]) * T;
   each_of_rows(s.K, [&](int h, int n, int i, int c) {
     if (queries.q[h] < op.Q()) state[n][i] = s.q.value(queries.q[h])[c];
   });
   const auto give = [&](int first, const RowSums& weights) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    CT_FOR(h, 2) {
       if (queries.q[h] >= op.Q()) continue;
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
+      CT_FOR(n, 8) {
         const int t = first + row_column(n);
         if (T % 2 == 0) {
           if (t < T)
@@ -336,9 +299,7 @@ __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_
       pack(state, rows);
       if (op.kept) {
         uint4* const kept = kept_queries(op, r, bh, group, j);
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-          kept[k * kWeightThreads] = make_uint4(rows[k][0], rows[k][1], rows[k][2], rows[k][3]);
+        CT_FOR(k, 4) kept[k * kWeightThreads] = make_uint4(rows[k][0], rows[k][1], rows[k][2], rows[k][3]);
       }
       RowSums u, b;
       block.erased(rows, last, u, b);

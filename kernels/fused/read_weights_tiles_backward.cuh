@@ -30,16 +30,12 @@ struct WeightsBackward {
 };
 
 /// Sums of a warp's columns over its lanes, into sums[warp][column].
-__device__ __forceinline__ void column_totals(float (&x)[8][2], float* sums) {
+CT_DEVICE void column_totals(float (&x)[8][2], float* sums) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-      for (int offset = 4; offset < 32; offset *= 2) x[n][i] += __shfl_xor_sync(kFullWarp, x[n][i], offset);
-      if (lane < 4) sums[static_cast<int>(threadIdx.x) / 32 * kWeightTile + row_column(n) + i] = x[n][i];
-    }
+  CT_FOR2(n, 8, i, 2) {
+    CT_UNROLL(int offset = 4; offset < 32; offset *= 2)
+      x[n][i] += __shfl_xor_sync(kFullWarp, x[n][i], offset);
+    if (lane < 4) sums[CT_WARP * kWeightTile + row_column(n) + i] = x[n][i];
   }
 }
 
@@ -52,7 +48,7 @@ struct WeightSums {
 
 /// Adds the products of all rows of a group that stand in the stage.
 template <bool kOwn>
-__device__ __forceinline__ void add_products(const WeightStage& stage, WeightSums<kOwn>& sums) {
+CT_DEVICE void add_products(const WeightStage& stage, WeightSums<kOwn>& sums) {
   using Block = WeightBlock<kOwn>;
   constexpr int kRows = kWeightRows;
   const auto b_rows = Block::matrix(stage.b);
@@ -68,35 +64,30 @@ __device__ __forceinline__ void add_products(const WeightStage& stage, WeightSum
 
 /// Adds what a group of queries gives to the gradients of block j of tokens, and takes its d_r past the block.
 template <bool kOwn>
-__device__ __forceinline__ void add_queries(const TiledWeights& op, const ReadWeightsFields<float>& s, int j,
-                                            int group, const WeightQueries& queries,
-                                            WeightsBackward<kOwn>& memory, WeightSums<kOwn>& sums) {
+CT_DEVICE void add_queries(const TiledWeights& op, const ReadWeightsFields<float>& s, int j, int group,
+                           const WeightQueries& queries, WeightsBackward<kOwn>& memory,
+                           WeightSums<kOwn>& sums) {
   using Block = WeightBlock<kOwn>;
   constexpr int C = kWeightTile, kRows = kWeightRows;
   Block& block = memory.block;
   WeightStage& stage = memory.stage;
   const int T = op.T(), Q = op.Q(), groups = weight_groups(op), first = j * C,
-            bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y),
-            thread = static_cast<int>(threadIdx.x);
-  const float* d_a = op.a.gradient.at(r) + static_cast<std::int64_t>(bh) * Q * T;
+            bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), thread = CT_THREAD;
+  const float* d_a = op.a.gradient.at(r) + std::int64_t{bh} * Q * T;
   const int last[2] = {queries.last(0, first), queries.last(1, first)};
   RowOperands rows, operands;
   const uint4* const kept = kept_queries(op, r, bh, group, j);
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
+  CT_FOR(k, 4) {
     const uint4 four = kept[k * kWeightThreads];
     rows[k][0] = four.x, rows[k][1] = four.y, rows[k][2] = four.z, rows[k][3] = four.w;
   }
-  float* const carried =
-      op.history.value.at(r) + (static_cast<std::int64_t>(bh) * groups + group) * kRows * C + thread;
+  float* const carried = op.history.value.at(r) + (std::int64_t{bh} * groups + group) * kRows * C + thread;
   RowSums d_c = {}, d_r = {}, u, b;
   each_of_rows(T - first, [&](int h, int n, int i, int column) {
-    if (column <= last[h]) d_c[n][i] = d_a[static_cast<std::int64_t>(queries.q[h]) * T + first + column];
+    if (column <= last[h]) d_c[n][i] = d_a[std::int64_t{queries.q[h]} * T + first + column];
   });
-  if (j > 0) {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) d_r[i / 4][i % 4] = carried[i * kWeightThreads];
-  }
+  if (j > 0)
+    CT_FOR(i, 32) d_r[i / 4][i % 4] = carried[i * kWeightThreads];
   block.erased(rows, last, u, b);
   put_rows(rows, stage.r);
   pack(b, operands);
@@ -127,8 +118,7 @@ __device__ __forceinline__ void add_queries(const TiledWeights& op, const ReadWe
       sums.of_fade[n][i % 2] += of_f, of_row[h] += of_f;
       of_start[h] += d_r[n][i] * unpacked(rows, n, i);
     });
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    CT_FOR(h, 2) {
       of_row[h] += last[h] < 0 ? 0.0f : block.start_of(last[h]) * of_start[h];
       of_row[h] += __shfl_xor_sync(kFullWarp, of_row[h], 1);
       of_row[h] += __shfl_xor_sync(kFullWarp, of_row[h], 2);
@@ -149,8 +139,7 @@ __device__ __forceinline__ void add_queries(const TiledWeights& op, const ReadWe
     add_product<true>(d_r, operands, block.k);
   }
   if (queries.any_sees(first + C)) {  // also: the stage is there
-#pragma unroll
-    for (int i = 0; i < 32; ++i) carried[i * kWeightThreads] = d_r[i / 4][i % 4];
+    CT_FOR(i, 32) carried[i * kWeightThreads] = d_r[i / 4][i % 4];
   } else if (s.q.gradient) {
     each_of_rows(s.K, [&](int h, int n, int i, int column) {
       if (queries.q[h] < Q) put(s.q.write, s.q.gradient(queries.q[h]) + column, d_r[n][i]);
@@ -165,14 +154,14 @@ __device__ __forceinline__ void add_queries(const TiledWeights& op, const ReadWe
 
 /// Gradients of the pairs of tokens and of the gains of the block from `first` on; in stage.value those of its decays.
 template <bool kOwn>
-__device__ __forceinline__ void give_gains(const ReadWeightsFields<float>& s, int first, int T,
-                                           WeightsBackward<kOwn>& memory, WeightSums<kOwn>& sums) {
+CT_DEVICE void give_gains(const ReadWeightsFields<float>& s, int first, int T, WeightsBackward<kOwn>& memory,
+                          WeightSums<kOwn>& sums) {
   using Block = WeightBlock<kOwn>;
   using Pairs = typename Block::Pairs;
   constexpr int C = kWeightTile;
   Block& block = memory.block;
   WeightStage& stage = memory.stage;
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = CT_THREAD;
   column_totals(sums.of_write, stage.columns[0]);
   column_totals(sums.of_fade, stage.columns[1]);
   // Pairs of tokens: d_M (d_F) into what M (F) is made of.
@@ -215,11 +204,8 @@ __device__ __forceinline__ void give_gains(const ReadWeightsFields<float>& s, in
     const float d_e = pairs + block.start[thread] * Pairs::total(stage.across[2], thread);
     if constexpr (kOwn) {
       faded += block.erase[thread] * d_e;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) faded -= stage.down[i * C + thread];
-#pragma unroll
-      for (int i = 0; i < 8; ++i)
-        wrote += stage.columns[0][i * C + thread], faded -= stage.columns[1][i * C + thread];
+      CT_FOR(i, 4) faded -= stage.down[i * C + thread];
+      CT_FOR(i, 8) wrote += stage.columns[0][i * C + thread], faded -= stage.columns[1][i * C + thread];
     }
     if (s.w.gradient) put(s.w.write, s.w.gradient(t), s.e_is_w ? wrote + d_e : wrote);
     if (s.own_e.gradient && !s.e_is_w) put(s.own_e.write, s.own_e.gradient(t), d_e);
@@ -229,8 +215,8 @@ __device__ __forceinline__ void give_gains(const ReadWeightsFields<float>& s, in
 
 /// Gradients of its keys.
 template <bool kOwn>
-__device__ __forceinline__ void give_keys(const ReadWeightsFields<float>& s, int first, int T,
-                                          WeightsBackward<kOwn>& memory, WeightSums<kOwn>& sums) {
+CT_DEVICE void give_keys(const ReadWeightsFields<float>& s, int first, int T, WeightsBackward<kOwn>& memory,
+                         WeightSums<kOwn>& sums) {
   using Block = WeightBlock<kOwn>;
   using Pairs = typename Block::Pairs;
   constexpr int C = kWeightTile;
@@ -267,8 +253,7 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
   WeightBlock<kOwn>& block = memory.block;
   WeightStage& stage = memory.stage;
   const int H = op.H(), T = op.T(), groups = weight_groups(op);
-  const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y),
-            thread = static_cast<int>(threadIdx.x);
+  const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), thread = CT_THREAD;
   const ReadWeightsFields<float> s(op, r, bh / H, bh % H);
   const bool fades = kOwn && s.channels > 0;
   for (int j = 0; j < weight_blocks(op); ++j) {

@@ -16,10 +16,7 @@ using namespace device;
 bool is_own(const TiledWeights& op) {
   return op.erase == Erase::none || op.erase == Erase::delta || (op.erase == Erase::tied && !op.erase_read);
 }
-template <class F>
-void with_erase(const TiledWeights& op, F&& f) {
-  is_own(op) ? f(std::true_type()) : f(std::false_type());
-}
+void with_erase(const TiledWeights& op, auto&& f) { is_own(op) ? f(std::true_type()) : f(std::false_type()); }
 bool covers(const TiledWeights& op) {
   const bool free =
       op.erase == Erase::free && op.erase_read && op.erase_write && !op.write_gain && !op.log_decay;

@@ -74,11 +74,10 @@ void solve(const Exec& exec, const RidgeOp& op, const Tensor<float>& right, cons
            per_replica(blocks_for(op.B() * op.H() * groups, teams), op.k.value.R), 32 * kRidgeWarps, 0, op,
            op.work_keys.value, chunk, right, solution, sign, also);
   };
-  if (op.K() > 64) {
+  if (op.K() > 64)
     run(ridge_solve<1, kRidgeWarps>, 1);
-  } else {
+  else
     op.K() <= 32 ? run(ridge_solve<1, 1>, kRidgeWarps) : run(ridge_solve<2, 1>, kRidgeWarps);
-  }
 }
 
 void forward(const Exec& exec, const RidgeOp& op) {
@@ -106,9 +105,8 @@ void backward(const Exec& exec, const RidgeOp& op) {
   make_states(exec, op, false);
   solve(exec, op, d_x, y, -1, q);
   keys.q.write = Write::none, keys.o.gradient = y;
-  for (In<float>* again : {&keys.k, &keys.v, &keys.write_gain, &keys.log_decay}) {
+  for (In<float>* again : {&keys.k, &keys.v, &keys.write_gain, &keys.log_decay})
     if (again->wanted()) again->write = Write::add;
-  }
   chunk_read<true>(exec, keys);
   if (!op.ridge.wanted()) return;
   launch(exec, "ridge_read, the ridge's gradient", ridge_gradient, per_replica(op.B() * op.H(), op.k.value.R),

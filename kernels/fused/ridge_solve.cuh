@@ -35,10 +35,10 @@ __global__ void __launch_bounds__(C > 16 ? 512 : 256)
   const RowCells<C> cells;
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
   const int T = op.T(), H = op.H(), K = op.K(), b = item / H, h = item % H, chunks = (T + chunk - 1) / chunk;
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = CT_THREAD;
   const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
       log_decay(op.log_decay, r, b, h, T, H, 1);
-  const std::int64_t size = static_cast<std::int64_t>(K) * K;
+  const std::int64_t size = std::int64_t{K} * K;
   float G[C], x[C];
   cells.load(op.start_keys ? op.start_keys.value.at(r) + item * size : nullptr, K, K, G);
   for (int t = 0; t < T; ++t) {
@@ -56,12 +56,10 @@ __global__ void __launch_bounds__(C > 16 ? 512 : 256)
       __syncthreads();
     }
     if (t % chunk == 0)
-      cells.store(Write::overwrite,
-                  states.at(r) + (static_cast<std::int64_t>(item) * chunks + t / chunk) * size, K, K, G);
+      cells.store(Write::overwrite, states.at(r) + (std::int64_t{item} * chunks + t / chunk) * size, K, K, G);
     const float fade = numbers[s][0], own = cells.row < K ? numbers[s][1] * keys[s][cells.row] : 0.0f;
     cells.columns_of(keys[s], x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) G[c] = fade * G[c] + own * x[c];
+    CT_FOR(c, C) G[c] = fade * G[c] + own * x[c];
   }
   if (op.end_keys && op.end_keys.value.data)
     cells.store(Write::overwrite, op.end_keys.value.at(r) + item * size, K, K, G);
@@ -78,12 +76,11 @@ struct RidgeTeam {
   const RidgeOp& op;
   float *row, *sums;  ///< shared: a vector; parts of two sums in turn
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), r = static_cast<int>(blockIdx.y);
-  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + static_cast<int>(threadIdx.x) / kLanes;
+  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, lane = CT_THREAD % kLanes;
+  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + CT_THREAD / kLanes;
   const int item = at / groups, b = item / H, h = item % H, first = at % groups * kRidgeGroup,
             end = first + kRidgeGroup < T ? first + kRidgeGroup : T;
-  const std::int32_t* const position =
-      op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const std::int32_t* const position = op.position ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
   int parity = 0;  ///< of the sum: the one before may still be read
 
   /// True if a query sees tokens of the group alone. By all lanes of a warp.
@@ -96,42 +93,29 @@ struct RidgeTeam {
     }
     return __any_sync(kFullWarp, any);
   }
-  __device__ __forceinline__ void read(const float* from, Vector& to) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
+  CT_DEVICE void read(const float* from, Vector& to) const {
+    CT_FOR(i, N) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
   }
-  __device__ __forceinline__ void read(const float* from, Matrix& to) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-#pragma unroll
-      for (int c = 0; c < kWide; ++c)  // symmetric: neighbours in memory are neighbours among lanes
-        to[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
-    }
+  CT_DEVICE void read(const float* from, Matrix& to) const {
+    CT_FOR2(i, N, c, kWide)  // symmetric: neighbours in memory are neighbours among lanes
+      to[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
   }
   __device__ static void meet() { S == 1 ? __syncwarp() : __syncthreads(); }
-  __device__ __forceinline__ void show(const Vector& x, bool is_read = false) const {
+  CT_DEVICE void show(const Vector& x, bool is_read = false) const {
     if (S == 1 || !is_read) meet();  // a block's sums are behind what it read
-#pragma unroll
-    for (int i = 0; i < N; ++i) row[lane + kLanes * i] = x[i];
+    CT_FOR(i, N) row[lane + kLanes * i] = x[i];
     meet();
   }
   /// f(i, j, x[j]) of this lane's numbers of M and the vector that show() has shown.
-  template <class F>
-  __device__ __forceinline__ void each(F&& f) const {
-#pragma unroll
-    for (int c = 0; c < kWide; c += 4) {
+  CT_DEVICE void each(auto&& f) const {
+    CT_UNROLL(int c = 0; c < kWide; c += 4) {
       const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) f(i, c + j, d.v[j]);
-      }
+      CT_FOR2(j, 4, i, N) f(i, c + j, d.v[j]);
     }
   }
-  __device__ __forceinline__ float dot(const Vector& x, const Vector& y) {
+  CT_DEVICE float dot(const Vector& x, const Vector& y) {
     float sum = 0;
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += x[i] * y[i];
+    CT_FOR(i, N) sum += x[i] * y[i];
     sum = warp_sum(sum);
     if constexpr (S > 1) {
       float* const parts = sums + parity * S;
@@ -139,31 +123,26 @@ struct RidgeTeam {
       if (lane % 32 == 0) parts[lane / 32] = sum;
       meet();
       sum = parts[0];
-#pragma unroll
-      for (int i = 1; i < S; ++i) sum += parts[i];
+      CT_UNROLL(int i = 1; i < S; ++i) sum += parts[i];
     }
     return sum;
   }
   /// x of (H + ridge) x = residual, by conjugate gradients.
-  __device__ __forceinline__ void solve(const Matrix& M, const Vector& ridge, Vector& residual, Vector& x) {
+  CT_DEVICE void solve(const Matrix& M, const Vector& ridge, Vector& residual, Vector& x) {
     Vector direction, product;
-#pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = 0, direction[i] = residual[i];
+    CT_FOR(i, N) x[i] = 0, direction[i] = residual[i];
     float squares = dot(residual, residual);
     const float enough = kRidgeEnough<float> * squares;
     for (int n = 0; n < op.iterations && squares > enough; ++n) {
       show(direction, true);
       float parts[N][4] = {};
       each([&](int i, int j, float d) { parts[i][j % 4] += M[i][j] * d; });
-#pragma unroll
-      for (int i = 0; i < N; ++i)
+      CT_FOR(i, N)
         product[i] = (parts[i][0] + parts[i][1]) + (parts[i][2] + parts[i][3]) + ridge[i] * direction[i];
       const float curvature = dot(direction, product), length = curvature > 0 ? squares / curvature : 0.0f;
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] += length * direction[i], residual[i] -= length * product[i];
+      CT_FOR(i, N) x[i] += length * direction[i], residual[i] -= length * product[i];
       const float left = dot(residual, residual), turn = left / squares;
-#pragma unroll
-      for (int i = 0; i < N; ++i) direction[i] = residual[i] + turn * direction[i];
+      CT_FOR(i, N) direction[i] = residual[i] + turn * direction[i];
       squares = left;
     }
   }
@@ -179,14 +158,14 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   using Team = RidgeTeam<N, S>;
   __shared__ alignas(16) float rows[kRidgeWarps / S][Team::kWide];
   __shared__ float sums_of_warps[2 * S];
-  Team team{op, rows[static_cast<int>(threadIdx.x) / Team::kLanes], sums_of_warps};
+  Team team{op, rows[CT_THREAD / Team::kLanes], sums_of_warps};
   const int T = team.T, H = team.H, K = team.K, r = team.r, b = team.b, h = team.h, first = team.first;
   if (team.item >= op.B() * H || !team.wanted()) return;
   const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
       log_decay(op.log_decay, r, b, h, T, H, 1);
   typename Team::Matrix M;  // H
   typename Team::Vector ridge, key;
-  team.read(op.ridge.value.at(r) + static_cast<std::int64_t>(team.item) * K, ridge);
+  team.read(op.ridge.value.at(r) + std::int64_t{team.item} * K, ridge);
   const std::int64_t chunks = (T + chunk - 1) / chunk;
   team.read(states.at(r) + (team.item * chunks + first / chunk) * K * K, M);
   int n = first / chunk * chunk;  // tokens in M
@@ -195,12 +174,11 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   for (;; ++n) {
     if (n > first || n == 0) {
       each_seeing(team.position, team.Q, T, n, [&](int query) {
-        const std::int64_t where = ((static_cast<std::int64_t>(b) * team.Q + query) * H + h) * K;
+        const std::int64_t where = ((std::int64_t{b} * team.Q + query) * H + h) * K;
         typename Team::Vector residual, x;
         team.read(right.at(r) + where, residual);
         team.solve(M, ridge, residual, x);
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
+        CT_FOR(i, N) {
           const int j = team.lane + Team::kLanes * i;
           if (j >= K) continue;
           solution.at(r)[where + j] = sign * x[i];
@@ -211,8 +189,7 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
     if (n == team.end) break;
     const RidgeToken token = next;
     team.show(key);
-#pragma unroll
-    for (int i = 0; i < N; ++i) key[i] *= token.gain;
+    CT_FOR(i, N) key[i] *= token.gain;
     team.each([&](int i, int j, float d) { M[i][j] = token.fade * M[i][j] + key[i] * d; });
     if (n + 1 < team.end) team.read(k.row(n + 1), key), next = RidgeToken(log_decay, gains, n + 1);
   }
@@ -225,19 +202,18 @@ static __global__ void __launch_bounds__(4 * kRidgeLargest)
   __shared__ float sums[4][kRidgeLargest];
   const int H = op.H(), K = op.K(), Q = op.Q(), item = static_cast<int>(blockIdx.x),
             r = static_cast<int>(blockIdx.y);
-  const int part = static_cast<int>(threadIdx.x) / kRidgeLargest,
-            j = static_cast<int>(threadIdx.x) % kRidgeLargest;
+  const int part = CT_THREAD / kRidgeLargest, j = CT_THREAD % kRidgeLargest;
   float sum = 0;
   if (j < K) {
     for (int i = part; i < Q; i += 4) {
-      const std::int64_t at = ((static_cast<std::int64_t>(item / H) * Q + i) * H + item % H) * K + j;
+      const std::int64_t at = ((std::int64_t{item / H} * Q + i) * H + item % H) * K + j;
       sum += y.at(r)[at] * op.x.value.at(r)[at];
     }
   }
   sums[part][j] = sum;
   __syncthreads();
   if (part == 0 && j < K)
-    put(op.ridge.write, op.ridge.gradient.at(r) + static_cast<std::int64_t>(item) * K + j,
+    put(op.ridge.write, op.ridge.gradient.at(r) + std::int64_t{item} * K + j,
         (sums[0][j] + sums[1][j]) + (sums[2][j] + sums[3][j]));
 }
 

@@ -10,22 +10,11 @@ namespace crosstalk::device {
 /// Numbers of a row of `columns` (64 at most) that a thread has: 4, 8 or 16.
 constexpr int row_cells(int columns) { return columns <= 16 ? 4 : columns <= 32 ? 8 : 16; }
 /// f(row_cells(columns)), a std::integral_constant.
-template <class F>
-void with_row_cells(int columns, F&& f) {
-  const int C = row_cells(columns);
-  if (C == 4) {
-    f(std::integral_constant<int, 4>());
-  } else if (C == 8) {
-    f(std::integral_constant<int, 8>());
-  } else {
-    f(std::integral_constant<int, 16>());
-  }
-}
+void with_row_cells(int columns, auto&& f) { with_value<4, 8, 16>(row_cells(columns), f); }
 
 /// f(query) for those that see n of T tokens, by all lanes of a warp; without positions query n - 1 does.
-template <class F>
-__device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, F&& f) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, stop = position ? Q : n;
+__device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, auto&& f) {
+  const int lane = CT_LANE, stop = position ? Q : n;
   for (int start = position || n == 0 ? 0 : n - 1; start < stop; start += 32) {
     unsigned found =
         position ? __ballot_sync(kFullWarp, start + lane < Q && clamped(position[start + lane], T) == n) : 1u;
@@ -36,14 +25,13 @@ __device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, F
 /// A thread's part of a state: C columns of a row, four neighbours every 16 columns.
 template <int C>
 struct RowCells {
-  int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  int warp = CT_WARP, lane = CT_LANE;
   int part = lane % 4, row = warp * 8 + lane / 4;
 
   __device__ int column(int c) const { return c / 4 * 16 + part * 4 + c % 4; }
   /// The columns' numbers of a row vector in shared memory.
   __device__ void columns_of(const float* x, float (&to)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; c += 4) read4(x + c * 4 + part * 4, to + c);
+    CT_UNROLL(int c = 0; c < C; c += 4) read4(x + c * 4 + part * 4, to + c);
   }
   /// W x of the row, the same bits in its four lanes.
   __device__ float product(const float (&W)[C], const float* x) const {
@@ -53,8 +41,7 @@ struct RowCells {
   }
   __device__ float product(const float (&W)[C], const float (&at)[C]) const {
     float sums[4] = {};
-#pragma unroll
-    for (int c = 0; c < C; ++c) sums[c % 4] += W[c] * at[c];
+    CT_FOR(c, C) sums[c % 4] += W[c] * at[c];
     return over_row((sums[0] + sums[1]) + (sums[2] + sums[3]));
   }
   __device__ static float over_row(float x) {
@@ -64,47 +51,39 @@ struct RowCells {
   /// Sums over the warp's rows, to [4 C] numbers of its own.
   __device__ void over_rows(float (&x)[C], float* to) const {
     scatter_sum<C, 16, 4>(x);
-    if constexpr (C == 16) {
+    if constexpr (C == 16)
       to[column(lane / 4 * 2)] = x[0], to[column(lane / 4 * 2 + 1)] = x[1];
-    } else if constexpr (C == 8) {
+    else if constexpr (C == 8)
       to[column(lane / 4)] = x[0];
-    } else if (lane / 4 % 2 == 0) {
+    else if (lane / 4 % 2 == 0)
       to[column(lane / 8)] = x[0];
-    }
   }
   /// A state as each thread keeps it for itself: a warp's numbers are neighbours.
   __device__ void keep(float* to, const float (&W)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; c += 4)
+    CT_UNROLL(int c = 0; c < C; c += 4)
       *reinterpret_cast<Four<float>*>(to + warp * 32 * C + c * 32 +
                                       lane * 4) = {{W[c], W[c + 1], W[c + 2], W[c + 3]}};
   }
   __device__ void recall(const float* from, float (&W)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; c += 4) read4(from + warp * 32 * C + c * 32 + lane * 4, W + c);
+    CT_UNROLL(int c = 0; c < C; c += 4) read4(from + warp * 32 * C + c * 32 + lane * 4, W + c);
   }
   /// The columns' numbers of a row [K] in global memory.
   __device__ void columns_of(const float* x, int K, float (&to)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; ++c) to[c] = column(c) < K ? x[column(c)] : 0.0f;
+    CT_FOR(c, C) to[c] = column(c) < K ? x[column(c)] : 0.0f;
   }
   /// A matrix [V,K] of the op's; absent: zeros.
   __device__ void load(const float* from, int V, int K, float (&W)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; ++c) W[c] = from && row < V && column(c) < K ? from[row * K + column(c)] : 0.0f;
+    CT_FOR(c, C) W[c] = from && row < V && column(c) < K ? from[row * K + column(c)] : 0.0f;
   }
   __device__ void store(Write mode, float* to, int V, int K, const float (&W)[C]) const {
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
+    CT_FOR(c, C)
       if (row < V && column(c) < K) put(mode, to + row * K + column(c), W[c]);
-    }
   }
 
  private:
   __device__ static void read4(const float* from, float* to) {
     const Four<float> four = *reinterpret_cast<const Four<float>*>(from);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) to[i] = four.v[i];
+    CT_FOR(i, 4) to[i] = four.v[i];
   }
 };
 

@@ -36,8 +36,7 @@ struct RowPlan {
     group = length < kWalkStaged ? kWalkStaged / length : 1;
     starts = (chunks + group - 1) / group;
   }
-  template <class Op>
-  bool covers(const Op& op) const {
+  bool covers(const auto& op) const {
     return (!op.position || (apart(op.q, op.k) && apart(op.q, op.v))) && op.T() > 0 &&
            op.K() <= kWalkColumns && op.V() <= kWalkRows && bytes <= shared_memory_limit();
   }
@@ -52,21 +51,17 @@ struct RowWalk {
   const RowCells<C> cells = {};
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x), thread = CT_THREAD;
   const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V};
   const bool inside = row < V, writes = inside && cells.part == 0;
-  const std::int32_t* const position =
-      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const std::int32_t* const position = kListed ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
 
   /// Places in [B,T,H], [B,T,H,V] and [B,Q,H,V].
-  __device__ std::int64_t token(int t) const { return (static_cast<std::int64_t>(b) * T + t) * H + h; }
+  __device__ std::int64_t token(int t) const { return (std::int64_t{b} * T + t) * H + h; }
   __device__ std::int64_t row_of(int t) const { return token(t) * V; }
-  __device__ std::int64_t row_of_query(int i) const {
-    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
-  }
+  __device__ std::int64_t row_of_query(int i) const { return ((std::int64_t{b} * Q + i) * H + h) * V; }
   /// Writes q's gradient of query i: d and what each warp has at `parts`, which the block has written.
-  template <class F>
-  __device__ __forceinline__ void put_query(int i, const float* parts, F&& d) const {
+  CT_DEVICE void put_query(int i, const float* parts, auto&& d) const {
     for (int j = thread; q.gradient && j < K; j += threads) {
       float sum = d(j);
       for (int w = 0; w < plan.warps; ++w) sum += parts[w * kWide + j];
@@ -76,16 +71,13 @@ struct RowWalk {
   /// Writes the gradients of a chunk's tokens from `first` on: what d(t, j, of_query, of_key) sets and returns (v's) of number j,
   /// and each warp's sums of a token's key, where its state stood, and of the query before it behind these; in last_query of the
   /// last. A thread writes a number's gradient of all fields, in their order: they may be one variable's.
-  template <class F>
-  __device__ __forceinline__ void put_chunk(int first, int n, const float* slots, const float* last_query,
-                                            F&& d) const {
+  CT_DEVICE void put_chunk(int first, int n, const float* slots, const float* last_query, auto&& d) const {
     for (int t = cells.warp; t < n; t += plan.warps) {
       const std::int64_t at = first + t;
       const float* of_key = slots + t * plan.slot;
       const float* of_query = t + 1 < n ? of_key + plan.slot + kWide : last_query;
       const int apart = t + 1 < n ? 32 * C : kWide;
-#pragma unroll
-      for (int j = cells.lane; j < kWalkRows; j += 32) {
+      CT_UNROLL(int j = cells.lane; j < kWalkRows; j += 32) {
         float d_query = 0, d_key = 0;
         const float d_value = d(t, j, d_query, d_key);
         for (int w = 0; w < plan.warps && j < K; ++w)

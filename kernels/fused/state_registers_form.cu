@@ -39,99 +39,85 @@ struct Stage {
 struct SmallWalk {
   const Op& op;
   Stage& stage;
-  const int lane = static_cast<int>(threadIdx.x) % kSide, r = static_cast<int>(blockIdx.y);
-  const int items = op.B() * op.H(),
-            place = static_cast<int>(blockIdx.x) * kHalves + static_cast<int>(threadIdx.x) / kSide;
+  const int lane = CT_THREAD % kSide, r = static_cast<int>(blockIdx.y);
+  const int items = op.B() * op.H(), place = static_cast<int>(blockIdx.x) * kHalves + CT_THREAD / kSide;
   const bool inside =
       place < items;  ///< else the half walks the last item with the others and writes nothing
   const int item = inside ? place : items - 1;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const std::int32_t* const position =
-      op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const std::int32_t* const position = op.position ? op.position.value.at(r) + std::int64_t{b} * Q : nullptr;
   const bool erases = op.erase == Erase::delta, channels = op.log_decay && op.log_decay.value.dim(3) > 1;
 
   /// Rows of token t and of query i; numbers of a field follow from them and from what all threads know, so that no lane holds pointers.
-  __device__ __forceinline__ int row_of_token(int t) const { return (b * T + t) * H + h; }
-  __device__ __forceinline__ int row_of_query(int i) const { return (b * Q + i) * H + h; }
+  CT_DEVICE int row_of_token(int t) const { return (b * T + t) * H + h; }
+  CT_DEVICE int row_of_query(int i) const { return (b * Q + i) * H + h; }
   /// This lane's number of a row of `width` numbers, 0 beyond its end.
-  __device__ __forceinline__ float number(const In<float>& in, int row, int width) const {
-    return lane < width ? in.value.at(r)[static_cast<std::int64_t>(row) * width + lane] : 0;
+  CT_DEVICE float number(const In<float>& in, int row, int width) const {
+    return lane < width ? in.value.at(r)[std::int64_t{row} * width + lane] : 0;
   }
-  __device__ __forceinline__ float gain(int t) const {
-    return op.write_gain ? op.write_gain.value.at(r)[row_of_token(t)] : 1;
-  }
-  __device__ __forceinline__ float factor(int t) const {
+  CT_DEVICE float gain(int t) const { return op.write_gain ? op.write_gain.value.at(r)[row_of_token(t)] : 1; }
+  CT_DEVICE float factor(int t) const {
     if (!op.log_decay) return 1;
     return exp_(channels ? number(op.log_decay, row_of_token(t), K)
                          : op.log_decay.value.at(r)[row_of_token(t)]);
   }
   /// Gradient of this lane's number of a row.
-  __device__ __forceinline__ void write(const In<float>& in, int row, int width, float d) const {
+  CT_DEVICE void write(const In<float>& in, int row, int width, float d) const {
     if (in.wanted() && inside && lane < width)
-      put(in.write, in.gradient.at(r) + static_cast<std::int64_t>(row) * width + lane, d);
+      put(in.write, in.gradient.at(r) + std::int64_t{row} * width + lane, d);
   }
-  __device__ __forceinline__ float* kept(int segment) const {
-    return op.states.value.at(r) +
-           (static_cast<std::int64_t>(item) * op.states.value.dim(2) + segment) * kState;
+  CT_DEVICE float* kept(int segment) const {
+    return op.states.value.at(r) + (std::int64_t{item} * op.states.value.dim(2) + segment) * kState;
   }
   /// A sum over the half, the same in every lane.
-  __device__ __forceinline__ static float over_half(float x) {
-#pragma unroll
-    for (int offset = kSide / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+  CT_DEVICE static float over_half(float x) {
+    CT_UNROLL(int offset = kSide / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
-  __device__ __forceinline__ static void vector_of(const float (&from)[kSide], float (&x)[kSide]) {
-#pragma unroll
-    for (int c = 0; c < kSide; c += 4) {
+  CT_DEVICE static void vector_of(const float (&from)[kSide], float (&x)[kSide]) {
+    CT_UNROLL(int c = 0; c < kSide; c += 4) {
       const float4 four = *reinterpret_cast<const float4*>(from + c);
       x[c] = four.x, x[c + 1] = four.y, x[c + 2] = four.z, x[c + 3] = four.w;
     }
   }
-  __device__ __forceinline__ static float dot(const float (&x)[kSide], const float (&y)[kSide]) {
+  CT_DEVICE static float dot(const float (&x)[kSide], const float (&y)[kSide]) {
     float even = 0, odd = 0;
-#pragma unroll
-    for (int c = 0; c < kSide; c += 2) even += x[c] * y[c], odd += x[c + 1] * y[c + 1];
+    CT_UNROLL(int c = 0; c < kSide; c += 2) even += x[c] * y[c], odd += x[c + 1] * y[c + 1];
     return even + odd;
   }
 
   /// Stages the rows of the tokens from `first` on; their gains, and this lane's numbers of their values.
-  __device__ __forceinline__ void load(int first, float (&values)[kTokens], float (&gains)[kTokens]) const {
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
+  CT_DEVICE void load(int first, float (&values)[kTokens], float (&gains)[kTokens]) const {
+    CT_FOR(t, kTokens) {
       const bool there = first + t < T;
       values[t] = there ? number(op.v, row_of_token(first + t), V) : 0,
       gains[t] = there ? gain(first + t) : 0;
     }
     float key[kTokens], decay[kTokens], query[kTokens];
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
+    CT_FOR(t, kTokens) {
       const bool there = first + t < T;
       key[t] = there ? number(op.k, row_of_token(first + t), K) : 0;
       decay[t] = there ? factor(first + t) : 1;
       query[t] = there && !position ? number(op.q, row_of_query(first + t), K) : 0;
     }
     __syncwarp();
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
+    CT_FOR(t, kTokens) {
       stage.keys[t][lane] = key[t], stage.factors[t][lane] = decay[t];
       if (!position) stage.queries[t][lane] = query[t];
     }
     __syncwarp();
   }
   /// S_t of S_{t-1}, token t of the segment with value v and gain w.
-  __device__ __forceinline__ void step(int t, float value, float gain, float (&S)[kSide]) const {
+  CT_DEVICE void step(int t, float value, float gain, float (&S)[kSide]) const {
     float key[kSide], decay[kSide];
     vector_of(stage.keys[t], key), vector_of(stage.factors[t], decay);
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) S[c] *= decay[c];
+    CT_FOR(c, kSide) S[c] *= decay[c];
     const float written = gain * (erases ? value - dot(S, key) : value);
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) S[c] += written * key[c];
+    CT_FOR(c, kSide) S[c] += written * key[c];
   }
   /// f(i, row, mine) for the listed queries that see n tokens; the query is staged in `row`. Both halves of a warp come as often
   /// as the half with more of them: what the other then has is not `mine`.
-  template <class F>
-  __device__ __forceinline__ void listed(int n, F&& f) const {
+  CT_DEVICE void listed(int n, auto&& f) const {
     for (int first = 0; first < Q; first += kSide) {
       const int i = first + lane, seen = i < Q ? min(max(position[i], 0), T) : -1;
       const unsigned both = __ballot_sync(kFullWarp, seen == n);
@@ -148,38 +134,32 @@ struct SmallWalk {
       }
     }
   }
-  __device__ __forceinline__ void read(const float (&S)[kSide], const float (&row)[kSide], int i,
-                                       bool mine) const {
+  CT_DEVICE void read(const float (&S)[kSide], const float (&row)[kSide], int i, bool mine) const {
     float query[kSide];
     vector_of(row, query);
     const float o = dot(S, query);
-    if (mine && inside && lane < V)
-      op.o.value.at(r)[static_cast<std::int64_t>(row_of_query(i)) * V + lane] = o;
+    if (mine && inside && lane < V) op.o.value.at(r)[std::int64_t{row_of_query(i)} * V + lane] = o;
   }
   /// Takes a read of S back: writes the query's gradient and adds to G.
-  __device__ __forceinline__ void read_back(const float (&S)[kSide], const float (&row)[kSide], int i,
-                                            bool mine, float (&G)[kSide]) const {
+  CT_DEVICE void read_back(const float (&S)[kSide], const float (&row)[kSide], int i, bool mine,
+                           float (&G)[kSide]) const {
     float query[kSide], d_query[kSide];
     vector_of(row, query);
     const float d_o = mine && lane < V && op.o.gradient.data
-                          ? op.o.gradient.at(r)[static_cast<std::int64_t>(row_of_query(i)) * V + lane]
+                          ? op.o.gradient.at(r)[std::int64_t{row_of_query(i)} * V + lane]
                           : 0;
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) d_query[c] = S[c] * d_o, G[c] += d_o * query[c];
+    CT_FOR(c, kSide) d_query[c] = S[c] * d_o, G[c] += d_o * query[c];
     scatter_sum<kSide, kSide / 2>(d_query);
     if (mine) write(op.q, row_of_query(i), K, d_query[0]);
   }
   /// Takes token t of the segment, number `at`, back from S, the state before it; behind(S_t) takes its reads back first.
-  template <class Behind>
-  __device__ __forceinline__ void step_back(int t, int at, float value, float gain, const float (&S)[kSide],
-                                            float (&G)[kSide], Behind&& behind) const {
+  CT_DEVICE void step_back(int t, int at, float value, float gain, const float (&S)[kSide], float (&G)[kSide],
+                           auto&& behind) const {
     float key[kSide], decayed[kSide], sums[kSide];
     vector_of(stage.keys[t], key), vector_of(stage.factors[t], decayed);
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) decayed[c] *= S[c];
+    CT_FOR(c, kSide) decayed[c] *= S[c];
     const float u = erases ? value - dot(decayed, key) : value, written = gain * u;
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) sums[c] = decayed[c] + written * key[c];
+    CT_FOR(c, kSide) sums[c] = decayed[c] + written * key[c];
     behind(sums);
     const float G_k = dot(G, key), d_found = erases ? -gain * G_k : 0;
     write(op.v, row_of_token(at), V, gain * G_k);
@@ -187,8 +167,7 @@ struct SmallWalk {
       const float d_gain = over_half(G_k * u);
       write(op.write_gain, row_of_token(at), 1, d_gain);
     }
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) {
+    CT_FOR(c, kSide) {
       sums[c] = written * G[c] + d_found * decayed[c];
       G[c] += d_found * key[c];
       decayed[c] *= G[c];
@@ -197,8 +176,7 @@ struct SmallWalk {
     write(op.k, row_of_token(at), K, sums[0]);
     if (op.log_decay.wanted() && !channels) {
       float sum = 0;
-#pragma unroll
-      for (int c = 0; c < kSide; ++c) sum += decayed[c];
+      CT_FOR(c, kSide) sum += decayed[c];
       sum = over_half(sum);
       write(op.log_decay, row_of_token(at), 1, sum);
     } else if (op.log_decay.wanted()) {
@@ -206,8 +184,7 @@ struct SmallWalk {
       write(op.log_decay, row_of_token(at), K, decayed[0]);
     }
     vector_of(stage.factors[t], key);
-#pragma unroll
-    for (int c = 0; c < kSide; ++c) G[c] *= key[c];
+    CT_FOR(c, kSide) G[c] *= key[c];
   }
 };
 
@@ -222,22 +199,19 @@ __global__ void __launch_bounds__(kThreads) small_forward(const __grid_constant_
   for (int first = 0; first < walk.T; first += kTokens) {
     if (op.states && walk.inside) {
       float4* const to = reinterpret_cast<float4*>(walk.kept(first / kTokens));
-#pragma unroll
-      for (int c = 0; c < kSide; c += 4)
+      CT_UNROLL(int c = 0; c < kSide; c += 4)
         to[c / 4 * kSide + walk.lane] = make_float4(S[c], S[c + 1], S[c + 2], S[c + 3]);
     }
     float values[kTokens], gains[kTokens];
     walk.load(first, values, gains);
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
+    CT_FOR(t, kTokens) {
       if (first + t >= walk.T) break;
       if (op.before && !walk.position) walk.read(S, walk.stage.queries[t], first + t, true);
       walk.step(t, values[t], gains[t], S);
-      if (walk.position) {
+      if (walk.position)
         read_listed(first + t + 1);
-      } else if (!op.before) {
+      else if (!op.before)
         walk.read(S, walk.stage.queries[t], first + t, true);
-      }
     }
   }
 }
@@ -250,29 +224,24 @@ __global__ void __launch_bounds__(kThreads, 3) small_backward(const __grid_const
     const int first = segment * kTokens;
     float S[kTokens][kSide], values[kTokens], gains[kTokens];
     const float4* const from = reinterpret_cast<const float4*>(walk.kept(segment));
-#pragma unroll
-    for (int c = 0; c < kSide; c += 4) {
+    CT_UNROLL(int c = 0; c < kSide; c += 4) {
       const float4 four = from[c / 4 * kSide + walk.lane];
       S[0][c] = four.x, S[0][c + 1] = four.y, S[0][c + 2] = four.z, S[0][c + 3] = four.w;
     }
     walk.load(first, values, gains);
-#pragma unroll
-    for (int t = 0; t + 1 < kTokens; ++t) {
-#pragma unroll
-      for (int c = 0; c < kSide; ++c) S[t + 1][c] = S[t][c];
+    CT_UNROLL(int t = 0; t + 1 < kTokens; ++t) {
+      CT_FOR(c, kSide) S[t + 1][c] = S[t][c];
       walk.step(t, values[t], gains[t], S[t + 1]);
     }
-#pragma unroll
-    for (int t = kTokens - 1; t >= 0; --t) {
+    CT_UNROLL(int t = kTokens - 1; t >= 0; --t) {
       if (first + t >= walk.T) continue;
       walk.step_back(t, first + t, values[t], gains[t], S[t], G, [&](const float(&after)[kSide]) {
-        if (walk.position) {
+        if (walk.position)
           walk.listed(first + t + 1, [&](int i, const float(&row)[kSide], bool mine) {
             walk.read_back(after, row, i, mine, G);
           });
-        } else if (!op.before) {
+        else if (!op.before)
           walk.read_back(after, walk.stage.queries[t], first + t, true, G);
-        }
       });
       if (op.before && !walk.position) walk.read_back(S[t], walk.stage.queries[t], first + t, true, G);
     }

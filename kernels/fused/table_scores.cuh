@@ -20,7 +20,7 @@ constexpr int kScoreWarps = 8, kScoreThreads = 32 * kScoreWarps;
 /// Rounds of a block of `rounds`, `groups` times as many in all, such that blocks fill a large GPU
 /// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
 inline int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
-  const std::int64_t slots = static_cast<std::int64_t>(kTunedFor) * residents;
+  const std::int64_t slots = std::int64_t{kTunedFor} * residents;
   std::int64_t best = 1, least = INT64_MAX;
   for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
     const std::int64_t blocks = (rounds + some - 1) / some * groups, waves = (blocks + slots - 1) / slots,
@@ -34,7 +34,7 @@ static __device__ const Four<double> zero_row[32] = {};
 
 // relu(-x); NaN stays NaN, as in rectified().
 template <class Real>
-__device__ __forceinline__ Real negative_part(Real x) {
+CT_DEVICE Real negative_part(Real x) {
   return x > 0 ? Real(0) : 0 - x;
 }
 
@@ -47,46 +47,37 @@ struct RowTeam {
   static constexpr bool kFull = kFull_;
   using Quads = Real[kGroups][4];
 
-  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  static CT_DEVICE int lane() { return CT_THREAD % kLanes; }
   /// This lane's team among the warp's.
-  static __device__ __forceinline__ int team() { return static_cast<int>(threadIdx.x) % 32 / kLanes; }
-  static __device__ __forceinline__ int column(int h) { return 4 * (lane() + kLanes * h); }
+  static CT_DEVICE int team() { return CT_LANE / kLanes; }
+  static CT_DEVICE int column(int h) { return 4 * (lane() + kLanes * h); }
 
   /// `row` points to the lane's first column, of which and beyond there are `left`.
-  static __device__ __forceinline__ void load(const Real* row, int left, bool aligned, Quads& x) {
-#pragma unroll
-    for (int h = 0; h < kGroups; ++h) {
+  static CT_DEVICE void load(const Real* row, int left, bool aligned, Quads& x) {
+    CT_FOR(h, kGroups) {
       if constexpr (kFull) {
         const Four<Real> four = *reinterpret_cast<const Four<Real>*>(row + 4 * kLanes * h);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) x[h][k] = four.v[k];
+        CT_FOR(k, 4) x[h][k] = four.v[k];
       } else {
         load4(row + 4 * kLanes * h, left - 4 * kLanes * h, aligned, x[h]);
       }
     }
   }
-  template <class F>
-  static __device__ __forceinline__ void each(F&& f) {
-#pragma unroll
-    for (int h = 0; h < kGroups; ++h) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) f(h, k);
-    }
+  static CT_DEVICE void each(auto&& f) {
+    CT_FOR2(h, kGroups, k, 4) f(h, k);
   }
-  static __device__ __forceinline__ void clear(Quads& x) {
+  static CT_DEVICE void clear(Quads& x) {
     each([&](int h, int k) { x[h][k] = 0; });
   }
 
   /// Sum over the lanes of a team, the same in each.
-  static __device__ __forceinline__ Real sum(Real x) {
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+  static CT_DEVICE Real sum(Real x) {
+    CT_UNROLL(int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
   /// Sum over the warp's teams, lane by lane.
-  static __device__ __forceinline__ Real sum_teams(Real x) {
-#pragma unroll
-    for (int offset = 16; offset >= kLanes; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+  static CT_DEVICE Real sum_teams(Real x) {
+    CT_UNROLL(int offset = 16; offset >= kLanes; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
     return x;
   }
 };
@@ -103,18 +94,16 @@ struct IdReader {
   int stride, tables;
 
   template <class Real>
-  __device__ __forceinline__ IdReader(const TableKeys<Real>& keys, int r, int skip = -1)
+  CT_DEVICE IdReader(const TableKeys<Real>& keys, int r, int skip = -1)
       : stride(keys.ids.columns()), tables(keys.tables - (skip >= 0 ? 1 : 0)) {
-#pragma unroll
-    for (int i = 0; i < kTables; ++i) {
+    CT_FOR(i, kTables) {
       const bool there = kExact || i < tables;
       base[i] = keys.ids.at(r) + (there ? keys.channel[i + (skip >= 0 && i >= skip ? 1 : 0)] : 0);
     }
   }
-  __device__ __forceinline__ TokenIds<kTables> operator()(int token) const {
+  CT_DEVICE TokenIds<kTables> operator()(int token) const {
     TokenIds<kTables> ids;
-#pragma unroll
-    for (int i = 0; i < kTables; ++i) ids.id[i] = kExact || i < tables ? base[i][token * stride] : -1;
+    CT_FOR(i, kTables) ids.id[i] = kExact || i < tables ? base[i][token * stride] : -1;
     return ids;
   }
 };
@@ -127,45 +116,40 @@ struct RowReader {
   int stride, left;
   bool aligned;
 
-  __device__ __forceinline__ RowReader(const Tensor<Real> (&table)[kMaxTables], int tables, int r,
-                                       int skip = -1, int column0 = 0)
+  CT_DEVICE RowReader(const Tensor<Real> (&table)[kMaxTables], int tables, int r, int skip = -1,
+                      int column0 = 0)
       : stride(table[0].columns()) {
     const int first = column0 + Team::column(0);
     left = stride - first, aligned = stride % 4 == 0;
-#pragma unroll
-    for (int i = 0; i < kTables; ++i) {
+    CT_FOR(i, kTables) {
       const int other = i + (skip >= 0 && i >= skip ? 1 : 0);
       base[i] = other < tables ? reinterpret_cast<const char*>(table[other].at(r) + first) : nullptr;
     }
   }
-  __device__ __forceinline__ const Real* row(int i, int id) const {
+  CT_DEVICE const Real* row(int i, int id) const {
     const auto bytes = static_cast<unsigned>(stride) * static_cast<unsigned>(sizeof(Real));
     const char* at = base[i] + static_cast<std::uint64_t>(static_cast<unsigned>(id)) * bytes;
     return reinterpret_cast<const Real*>(id >= 0 ? at : reinterpret_cast<const char*>(zero_row));
   }
-  __device__ __forceinline__ void load(int i, int id, typename Team::Quads& x) const {
+  CT_DEVICE void load(int i, int id, typename Team::Quads& x) const {
     Team::load(row(i, id), left, aligned, x);
   }
-  __device__ __forceinline__ void add(const TokenIds<kTables>& ids, typename Team::Quads& x,
-                                      int first = 0) const {
-#pragma unroll
-    for (int i = first; i < kTables; ++i) {
+  CT_DEVICE void add(const TokenIds<kTables>& ids, typename Team::Quads& x, int first = 0) const {
+    CT_UNROLL(int i = first; i < kTables; ++i) {
       typename Team::Quads y;
       load(i, ids.id[i], y);
       Team::each([&](int h, int k) { x[h][k] += y[h][k]; });
     }
   }
-  __device__ __forceinline__ void sum(const TokenIds<kTables>& ids, typename Team::Quads& x) const {
+  CT_DEVICE void sum(const TokenIds<kTables>& ids, typename Team::Quads& x) const {
     load(0, ids.id[0], x);
     add(ids, x, 1);
   }
   /// One column c of the sum (column0 = 0).
-  __device__ __forceinline__ Real column(const TokenIds<kTables>& ids, int c) const {
+  CT_DEVICE Real column(const TokenIds<kTables>& ids, int c) const {
     Real sum = 0;
-#pragma unroll
-    for (int i = 0; i < kTables; ++i) {
+    CT_FOR(i, kTables)
       if (ids.id[i] >= 0) sum += row(i, ids.id[i])[c - Team::column(0)];
-    }
     return sum;
   }
 };
@@ -177,31 +161,25 @@ struct Ring {
   Real e[Team::kGroups][kNu + 4];
 
   /// Column c < 0 as a column of x: where it lies and its sign.
-  static __device__ __forceinline__ int wrapped(int c, int d, Real& sign) {
+  static CT_DEVICE int wrapped(int c, int d, Real& sign) {
     sign = 1;
     for (; c < 0; c += d) sign = -sign;
     return c;
   }
   /// All lanes of the warp must call it. Full rows: by shuffles; others: read(column) anew.
-  template <class Read>
-  __device__ __forceinline__ void make(const typename Team::Quads& x, int d, Read&& read) {
+  CT_DEVICE void make(const typename Team::Quads& x, int d, auto&& read) {
     Team::each([&](int h, int k) { e[h][kNu + k] = x[h][k]; });
     if constexpr (Team::kFull) {
-#pragma unroll
-      for (int j = 1; j <= kNu; ++j) {
+      CT_UNROLL(int j = 1; j <= kNu; ++j) {
         Real v[Team::kGroups];
-#pragma unroll
-        for (int h = 0; h < Team::kGroups; ++h)
+        CT_FOR(h, Team::kGroups)
           v[h] = __shfl_sync(kFullWarp, x[h][4 - j], Team::lane() + Team::kLanes - 1, Team::kLanes);
-#pragma unroll
-        for (int h = 0; h < Team::kGroups; ++h)
+        CT_FOR(h, Team::kGroups)
           e[h][kNu - j] = Team::lane() > 0 ? v[h] : h > 0 ? v[h > 0 ? h - 1 : 0] : -v[Team::kGroups - 1];
       }
     } else {
-#pragma unroll
-      for (int h = 0; h < Team::kGroups; ++h) {
-#pragma unroll
-        for (int j = 1; j <= kNu; ++j) {
+      CT_FOR(h, Team::kGroups) {
+        CT_UNROLL(int j = 1; j <= kNu; ++j) {
           Real sign;
           const int c = wrapped(Team::column(h) - j, d, sign);
           e[h][kNu - j] = c < d ? sign * read(c) : Real(0);
@@ -211,33 +189,25 @@ struct Ring {
   }
   /// take(h, half, k, f) of every number k of a quad h of each half of f = [relu(x); relu(-x)]: f[0] is that number, f[-j] the
   /// j-th before it.
-  template <class Take>
-  __device__ __forceinline__ void each(Take&& take) const {
-#pragma unroll
-    for (int h = 0; h < Team::kGroups; ++h) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        Real f[kNu + 4];
-#pragma unroll
-        for (int i = 0; i < kNu + 4; ++i)
-          f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) take(h, half, k, f + kNu + k);
-      }
+  CT_DEVICE void each(auto&& take) const {
+    CT_FOR2(h, Team::kGroups, half, 2) {
+      Real f[kNu + 4];
+      CT_FOR(i, kNu + 4) f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
+      CT_FOR(k, 4) take(h, half, k, f + kNu + k);
     }
   }
 };
 
 struct QuickExp {
   template <class Real>
-  static __device__ __forceinline__ Real of(Real x) {
+  static CT_DEVICE Real of(Real x) {
     return quick_exp(x);
   }
 };
 
 /// phi of quads, in place: maps of single entries.
 template <class Team, class Real>
-__device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroups][4]) {
+CT_DEVICE void map_quads(FeatureMap map, Real (&x)[Team::kGroups][4]) {
 #define CROSSTALK_QUADS(name)                                                                \
   case FeatureMap::name:                                                                     \
     Team::each([&](int h, int k) { x[h][k] = entry_value<maps::name, QuickExp>(x[h][k]); }); \
@@ -248,8 +218,7 @@ __device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroup
 
 /// g phi' of quads, in place in g.
 template <class Team, class Real>
-__device__ __forceinline__ void pull_quads(FeatureMap map, const Real (&x)[Team::kGroups][4],
-                                           Real (&g)[Team::kGroups][4]) {
+CT_DEVICE void pull_quads(FeatureMap map, const Real (&x)[Team::kGroups][4], Real (&g)[Team::kGroups][4]) {
   visit_map(map, [&]<class Map>() {
     Team::each([&](int h, int k) {
       const Real y = entry_value<Map, QuickExp>(x[h][k]);
@@ -265,18 +234,13 @@ struct QueryRow {
   static constexpr int kRolls = kNu > 0 ? kNu : 1, kHalves = kNu > 0 ? 2 : 1;
   typename Team::Quads v[kRolls][kHalves];
 
-  template <class F>
-  static __device__ __forceinline__ void each(F&& f) {
-#pragma unroll
-    for (int j = 0; j < kRolls; ++j) {
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) f(j, half);
-    }
+  static CT_DEVICE void each(auto&& f) {
+    CT_FOR2(j, kRolls, half, kHalves) f(j, half);
   }
-  __device__ __forceinline__ void clear() {
+  CT_DEVICE void clear() {
     each([&](int j, int half) { Team::clear(v[j][half]); });
   }
-  __device__ __forceinline__ void load(const typename Team::Real* row, int d) {
+  CT_DEVICE void load(const typename Team::Real* row, int d) {
     each([&](int j, int half) {
       Team::load(row + (2 * j + half) * d + Team::column(0), d - Team::column(0), d % 4 == 0, v[j][half]);
     });
@@ -302,10 +266,9 @@ constexpr int kAtOnce = 2;  // tokens whose loads a team has under way together
 /// The tokens begin .. end-1 of a table's list for each query: a team takes those at first, first + teams,
 /// ...; its lanes look up so many of them at once, visit() gets kAtOnce. weight = weigh(index of d_a).
 template <class Team, int kTables, bool kExact, class Real, class Weigh, class Visit>
-__device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a,
-                                          const IdReader<kTables, kExact>& id_reader, int r, int table,
-                                          int begin, int end, int first, int teams, Weigh&& weigh,
-                                          Visit&& visit) {
+CT_DEVICE void walk_list(const TableScoresBackward<Real>& a, const IdReader<kTables, kExact>& id_reader,
+                         int r, int table, int begin, int end, int first, int teams, Weigh&& weigh,
+                         Visit&& visit) {
   const int Q = a.d_a.dim(1), T = a.d_a.dim(2);
   const std::int32_t *order = a.order[table].at(r), *position = a.position.at(r);
   for (int k0 = begin; k0 < end; k0 += Team::kLanes * teams) {
@@ -320,12 +283,9 @@ __device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a,
       const Real weight = there && t < position[row] ? weighed : Real(0);
       for (int s = 0; s < most; s += kAtOnce) {  // kLanes is a multiple of kAtOnce
         ListEntry<kTables, Real> entry[kAtOnce];
-#pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
+        CT_FOR(u, kAtOnce) {
           const int lane = s + u;
-#pragma unroll
-          for (int m = 0; m < kTables; ++m)
-            entry[u].ids.id[m] = __shfl_sync(kFullWarp, ids.id[m], lane, Team::kLanes);
+          CT_FOR(m, kTables) entry[u].ids.id[m] = __shfl_sync(kFullWarp, ids.id[m], lane, Team::kLanes);
           entry[u].query_row = __shfl_sync(kFullWarp, row, lane, Team::kLanes);
           entry[u].token = __shfl_sync(kFullWarp, token, lane, Team::kLanes);
           entry[u].weight = __shfl_sync(kFullWarp, weight, lane, Team::kLanes);

@@ -25,13 +25,12 @@ template <class Real>
 void launch_forward(const Exec& exec, const TableScoresForward<Real>& a, int at_once, int residents,
                     void (*kernel)(TableScoresForward<Real>, int, int, int)) {
   const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), R = a.a.R;
-  const std::int64_t slots = static_cast<std::int64_t>(kTunedFor) * residents;
+  const std::int64_t slots = std::int64_t{kTunedFor} * residents;
   int pieces = warps_for(T, at_once);
-  while (pieces < kScoreWarps && static_cast<std::int64_t>(rows) * R * pieces < slots * kScoreWarps)
-    pieces *= 2;
+  while (pieces < kScoreWarps && std::int64_t{rows} * R * pieces < slots * kScoreWarps) pieces *= 2;
   const int together = kScoreWarps / pieces, rounds = (rows + together - 1) / together,
             some = per_block(rounds, R, residents);
-  const std::int64_t blocks = static_cast<std::int64_t>(blocks_for(rounds, some)) * R;
+  const std::int64_t blocks = std::int64_t{blocks_for(rounds, some)} * R;
   const int turn = pieces * at_once, turns = (T + turn - 1) / turn, most = (turns + 1) / 2;
   const int wanted = static_cast<int>(blocks >= slots ? 1 : slots / blocks),
             slices = wanted < most ? wanted : most;
@@ -115,14 +114,14 @@ void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const int m = a.keys.projected[0].columns(), rows = a.d_a.dim(0) * a.d_a.dim(1);
   const unsigned slices = blocks_for(m, kFavorColumns), R = static_cast<unsigned>(a.d_a.R);
   if (a.write_query != Write::none) {
-    const int some = per_block(rows, static_cast<std::int64_t>(a.d_a.R) * slices, residents(0));
+    const int some = per_block(rows, std::int64_t{a.d_a.R} * slices, residents(0));
     launch(exec, "table scores backward (q)", favor_query_gradient<kFull, kTables, Real>,
            dim3(slices, blocks_for(rows, some), R), kScoreThreads, 0, a, some);
     map_queries_back(exec, a);
   }
   unsigned blocks;
-  const RowShares shares = share_rows(a, a.write_projected,
-                                      static_cast<std::int64_t>(a.keys.tables) * a.d_a.R * slices, 2, blocks);
+  const RowShares shares =
+      share_rows(a, a.write_projected, std::int64_t{a.keys.tables} * a.d_a.R * slices, 2, blocks);
   launch(exec, "table scores backward (projected tables)", favor_table_gradient<kFull, kTables, Real>,
          dim3(blocks, slices, R * static_cast<unsigned>(a.keys.tables)), kScoreThreads, 0, a, shares);
 }
@@ -130,13 +129,12 @@ void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
 template <class Real>
 void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const bool full = a.keys.projected[0].columns() % kFavorColumns == 0;
-  if (full && a.keys.tables == 2) {
+  if (full && a.keys.tables == 2)
     backward_favor<true, 2>(exec, a);
-  } else if (full && a.keys.tables == 3) {
+  else if (full && a.keys.tables == 3)
     backward_favor<true, 3>(exec, a);
-  } else {
+  else
     backward_favor<false, 3>(exec, a);
-  }
 }
 
 /// Calls f(team, nu (0: a map of single entries), tables) with types for these keys. kFavor: nu is
@@ -148,26 +146,22 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
   const int nu = keys.map == FeatureMap::dpfp ? keys.nu : 0;
   if (nu > kTableScoresNu) refuse_shape("table scores", "nu", keys.nu, kTableScoresNu);
   const auto with_nu = [&](auto team, auto tables) {
-    if constexpr (kFavor) {
-      f(team, std::integral_constant<int, kLengthOnly>(), tables);
-      return;
-    }
-    if (nu == 0) f(team, std::integral_constant<int, 0>(), tables);
-    if (nu == 1) f(team, std::integral_constant<int, 1>(), tables);
-    if (nu == 2) f(team, std::integral_constant<int, 2>(), tables);
-    if (nu == 3) f(team, std::integral_constant<int, 3>(), tables);
+    const auto of = [&](auto constant) { f(team, constant, tables); };
+    if constexpr (kFavor)
+      of(std::integral_constant<int, kLengthOnly>());
+    else
+      with_value<0, 1, 2, 3>(nu, of);
   };
   const std::integral_constant<int, 2> two;
   const std::integral_constant<int, 3> three;
-  if (d == 64 && keys.tables == 2) {
+  if (d == 64 && keys.tables == 2)
     with_nu(RowTeam<Real, 8, 2, true>(), two);
-  } else if (d == 64 && keys.tables == 3) {
+  else if (d == 64 && keys.tables == 3)
     with_nu(RowTeam<Real, 8, 2, true>(), three);
-  } else if (d <= 64) {
+  else if (d <= 64)
     with_nu(RowTeam<Real, 8, 2, false>(), three);
-  } else {
+  else
     with_nu(RowTeam<Real, 32, 1, false>(), three);
-  }
 }
 
 }  // namespace
@@ -176,10 +170,7 @@ template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
   forward_cuda(exec, MapFeatures<Real>{a.keys.map, a.keys.nu, {a.query}, {a.omega}, {a.q}});
-  if (a.keys.map == FeatureMap::favor) {
-    forward_favor(exec, a);
-    return;
-  }
+  if (a.keys.map == FeatureMap::favor) return forward_favor(exec, a);
   with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
     using Team = decltype(team);
     launch_forward(exec, a, kAtOnce * Team::kTeams, residents(nu()), team_scores<Team, nu(), tables(), Real>);

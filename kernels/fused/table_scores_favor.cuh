@@ -10,14 +10,10 @@
 namespace crosstalk::device {
 
 // exp(z + shift) and exp(shift - z), as quick_exp().
-__device__ __forceinline__ float exp_up(float z, float shift) {
-  return power_of_two(fmaf(z, kLog2E, shift * kLog2E));
-}
-__device__ __forceinline__ float exp_down(float z, float shift) {
-  return power_of_two(fmaf(-z, kLog2E, shift * kLog2E));
-}
-__device__ __forceinline__ double exp_up(double z, double shift) { return exp(z + shift); }
-__device__ __forceinline__ double exp_down(double z, double shift) { return exp(shift - z); }
+CT_DEVICE float exp_up(float z, float shift) { return power_of_two(fmaf(z, kLog2E, shift * kLog2E)); }
+CT_DEVICE float exp_down(float z, float shift) { return power_of_two(fmaf(-z, kLog2E, shift * kLog2E)); }
+CT_DEVICE double exp_up(double z, double shift) { return exp(z + shift); }
+CT_DEVICE double exp_down(double z, double shift) { return exp(shift - z); }
 
 /// A team a token. shift is made on the way. Keys and Features have teams of as many lanes; full: d is the
 /// width of Keys, m a multiple of that of Features.
@@ -38,17 +34,16 @@ __global__ void __launch_bounds__(kScoreThreads)
   const bool aligned = m % 4 == 0, both = p > m;
   const int rows = a.a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block + warp / pieces; row < row_end; row += kScoreWarps / pieces) {
-    const Real* q = a.q.at(r) + static_cast<std::int64_t>(row) * p + column;
+    const Real* q = a.q.at(r) + std::int64_t{row} * p + column;
     const int seen = a.position.at(r)[row], n0 = row / Q * T;
-    Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
+    Real* out = a.a.at(r) + std::int64_t{row} * T;
     for (int t0 = begin + warp % pieces * kTeams; t0 < end; t0 += pieces * kTeams) {
       const int t = t0 + Keys::team();
       const auto ids = id_reader(n0 + min(t, end - 1));
       typename Keys::Quads x;
       keys.sum(ids, x);
       const Real* z_row[kTables];
-#pragma unroll
-      for (int i = 0; i < kTables; ++i) z_row[i] = projected.row(i, ids.id[i]);
+      CT_FOR(i, kTables) z_row[i] = projected.row(i, ids.id[i]);
       Real square = 0;
       Keys::each([&](int h, int k) { square += x[h][k] * x[h][k]; });
       const Real shift = base - Keys::sum(square) / 2;
@@ -60,8 +55,7 @@ __global__ void __launch_bounds__(kScoreThreads)
         Features::load(q + c, left, aligned, up);
         if (both) Features::load(q + m + c, left, aligned, down);
         Features::load(ids.id[0] < 0 ? z_row[0] : z_row[0] + c, left, aligned, z);
-#pragma unroll
-        for (int i = 1; i < kTables; ++i) {
+        CT_UNROLL(int i = 1; i < kTables; ++i) {
           Features::load(ids.id[i] < 0 ? z_row[i] : z_row[i] + c, left, aligned, y);
           Features::each([&](int h, int k) { z[h][k] += y[h][k]; });
         }
@@ -99,7 +93,7 @@ __global__ void __launch_bounds__(kScoreThreads)
   const int rows = a.d_a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block; row < row_end; ++row) {
     const int seen = clamped(a.position.at(r)[row], T), n0 = row / Q * T;
-    const Real* d_a = a.d_a.at(r) + static_cast<std::int64_t>(row) * T;
+    const Real* d_a = a.d_a.at(r) + std::int64_t{row} * T;
     const Real* shift = a.shift.at(r) + n0;
     typename T_::Quads up, down;
     T_::clear(up), T_::clear(down);
@@ -124,10 +118,8 @@ __global__ void __launch_bounds__(kScoreThreads)
     const int half = threadIdx.x / kFavorColumns, c = threadIdx.x % kFavorColumns;
     if (half < (both ? 2 : 1) && column0 + c < m) {
       Real total = 0;
-#pragma unroll
-      for (int w = 0; w < kScoreWarps; ++w) total += sums[w][half][c];
-      a.d_q.at(r)[static_cast<std::int64_t>(row) * p + half * m + column0 + c] =
-          static_cast<Real>(a.scale) * total;
+      CT_FOR(w, kScoreWarps) total += sums[w][half][c];
+      a.d_q.at(r)[std::int64_t{row} * p + half * m + column0 + c] = static_cast<Real>(a.scale) * total;
     }
     __syncthreads();
   }
@@ -161,21 +153,19 @@ __global__ void __launch_bounds__(kScoreThreads)
               end = row < row_end ? a.start[table].at(r)[safe + 1] : begin;
     typename T_::Quads total, known;
     T_::clear(total);
-    T_::load(own + static_cast<std::int64_t>(safe) * m, projected.left, projected.aligned, known);
+    T_::load(own + std::int64_t{safe} * m, projected.left, projected.aligned, known);
     const auto weigh = [&](int at) { return scale * a.d_a.at(r)[at]; };
     const auto visit = [&](const ListEntry<kOthers, Real>(&entry)[kAtOnce]) {
       typename T_::Quads z[kAtOnce], up[kAtOnce], down[kAtOnce];
       Real s[kAtOnce];
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
-        const Real* g_row = q + static_cast<std::int64_t>(entry[u].query_row) * p;
+      CT_FOR(u, kAtOnce) {
+        const Real* g_row = q + std::int64_t{entry[u].query_row} * p;
         s[u] = shift[entry[u].token];
         projected.sum(entry[u].ids, z[u]);
         T_::load(g_row, projected.left, projected.aligned, up[u]);
         if (both) T_::load(g_row + m, projected.left, projected.aligned, down[u]);
       }
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         T_::each([&](int h, int k) { z[u][h][k] += known[h][k]; });
         T_::each([&](int h, int k) { up[u][h][k] *= exp_up(z[u][h][k], s[u]); });
         if (both) T_::each([&](int h, int k) { up[u][h][k] -= down[u][h][k] * exp_down(z[u][h][k], s[u]); });
@@ -196,7 +186,7 @@ __global__ void __launch_bounds__(kScoreThreads)
       Real sum = 0;
       for (int w = 0; w < pieces; ++w) sum += sums[local * pieces + w][c];
       put(a.write_projected[table],
-          a.d_projected[table].at(r) + static_cast<std::int64_t>(first + local) * m + column0 + c, sum);
+          a.d_projected[table].at(r) + std::int64_t{first + local} * m + column0 + c, sum);
     }
     __syncthreads();
   }

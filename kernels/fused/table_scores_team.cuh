@@ -31,28 +31,24 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
   const int rows = a.a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block + warp / pieces; row < row_end; row += kScoreWarps / pieces) {
     QueryRow<Team, kNu> q;
-    q.load(a.q.at(r) + static_cast<std::int64_t>(row) * p, d);
+    q.load(a.q.at(r) + std::int64_t{row} * p, d);
     const int seen = a.position.at(r)[row], n0 = row / Q * T;
-    Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
+    Real* out = a.a.at(r) + std::int64_t{row} * T;
     const int step = pieces * kAtOnce * Team::kTeams;
     TokenIds<kTables> ids[kAtOnce];
     const auto look_up = [&](int t0) {
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u)
-        ids[u] = id_reader(n0 + min(t0 + u * Team::kTeams + Team::team(), end - 1));
+      CT_FOR(u, kAtOnce) ids[u] = id_reader(n0 + min(t0 + u * Team::kTeams + Team::team(), end - 1));
     };
     look_up(begin + piece * kAtOnce * Team::kTeams);
     for (int t0 = begin + piece * kAtOnce * Team::kTeams; t0 < end; t0 += step) {
       typename Team::Quads x[kAtOnce];
       TokenIds<kTables> now[kAtOnce];
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         now[u] = ids[u];
         reader.sum(now[u], x[u]);
       }
       look_up(t0 + step);  // of the next turn, on its way during this one
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         if (t0 + u * Team::kTeams >= end) break;
         Real score = 0;
         if constexpr (kNu > 0) {
@@ -60,8 +56,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
           ring.make(x[u], d, [&](int c) { return reader.column(now[u], c); });
           ring.each([&](int h, int half, int k, const Real* f) {
             Real along = q.v[0][half][h][k] * f[-1];
-#pragma unroll
-            for (int j = 2; j <= kNu; ++j) along += q.v[j - 1][half][h][k] * f[-j];
+            CT_UNROLL(int j = 2; j <= kNu; ++j) along += q.v[j - 1][half][h][k] * f[-j];
             score += f[0] * along;
           });
         } else {
@@ -92,15 +87,14 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
   for (int first = blockIdx.y * rows_per_block; first < row_end; first += at_once) {
     const int row = min(first + warp / pieces, row_end - 1);
     const int seen = clamped(a.position.at(r)[row], T), n0 = row / Q * T;
-    const Real* d_a = a.d_a.at(r) + static_cast<std::int64_t>(row) * T;
+    const Real* d_a = a.d_a.at(r) + std::int64_t{row} * T;
     Row sum;
     sum.clear();
     const int step = pieces * kAtOnce * Team::kTeams;
     TokenIds<kTables> ids[kAtOnce];
     Real weights[kAtOnce];
     const auto look_up = [&](int t0) {
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         const int t = t0 + u * Team::kTeams + Team::team(), safe = max(min(t, seen - 1), 0);
         ids[u] = id_reader(n0 + safe);
         const Real loaded = d_a[safe];
@@ -112,21 +106,18 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
       typename Team::Quads x[kAtOnce];
       TokenIds<kTables> now[kAtOnce];
       Real weight[kAtOnce];
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         now[u] = ids[u], weight[u] = weights[u];
         reader.sum(now[u], x[u]);
       }
       look_up(t0 + step);  // of the next turn, on its way during this one
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         if constexpr (kNu > 0) {
           Ring<Team, kNu> ring;
           ring.make(x[u], d, [&](int c) { return reader.column(now[u], c); });
           ring.each([&](int h, int half, int k, const Real* f) {
             const Real weighted = weight[u] * f[0];
-#pragma unroll
-            for (int j = 1; j <= kNu; ++j) sum.v[j - 1][half][h][k] += weighted * f[-j];
+            CT_UNROLL(int j = 1; j <= kNu; ++j) sum.v[j - 1][half][h][k] += weighted * f[-j];
           });
         } else {
           map_quads<Team>(a.keys.map, x[u]);
@@ -148,7 +139,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
       const Real* part = sums + local * (pieces - 1) * p + i;  // of the first warp of this row
       Real total = 0;
       for (int w = 0; w < pieces; ++w) total += part[w * p];
-      a.d_q.at(r)[static_cast<std::int64_t>(first) * p + i] = static_cast<Real>(a.scale) * total;
+      a.d_q.at(r)[std::int64_t{first} * p + i] = static_cast<Real>(a.scale) * total;
     }
     __syncthreads();
   }
@@ -157,27 +148,21 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
 /// Gradients of a row's columns by a query: the score has q_i x_i x_{i-j} where both have the sign of the half,
 /// and each is the other's derivative. before_total: what the columns before each quad get.
 template <class Team, int kNu, class Real>
-__device__ __forceinline__ void pull_ring(const Ring<Team, kNu>& ring, const QueryRow<Team, kNu>& g,
-                                          Real weight, typename Team::Quads& total,
-                                          Real (&before_total)[Team::kGroups][kNu]) {
-#pragma unroll
-  for (int h = 0; h < Team::kGroups; ++h) {
+CT_DEVICE void pull_ring(const Ring<Team, kNu>& ring, const QueryRow<Team, kNu>& g, Real weight,
+                         typename Team::Quads& total, Real (&before_total)[Team::kGroups][kNu]) {
+  CT_FOR(h, Team::kGroups) {
     Real d_e[kNu + 4] = {};
     const auto& e = ring.e[h];
-#pragma unroll
-    for (int j = 1; j <= kNu; ++j) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
+    CT_UNROLL(int j = 1; j <= kNu; ++j) {
+      CT_FOR(k, 4) {
         const Real y = e[kNu + k] > 0 ? g.v[j - 1][0][h][k] : g.v[j - 1][1][h][k];
         const Real same = e[kNu + k] * e[kNu + k - j] > 0 ? y : Real(0);
         d_e[kNu + k] += same * e[kNu + k - j];
         d_e[kNu + k - j] += same * e[kNu + k];
       }
     }
-#pragma unroll
-    for (int k = 0; k < 4; ++k) total[h][k] += weight * d_e[kNu + k];
-#pragma unroll
-    for (int j = 1; j <= kNu; ++j) before_total[h][j - 1] += weight * d_e[kNu - j];
+    CT_FOR(k, 4) total[h][k] += weight * d_e[kNu + k];
+    CT_UNROLL(int j = 1; j <= kNu; ++j) before_total[h][j - 1] += weight * d_e[kNu - j];
   }
 }
 
@@ -204,7 +189,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
     const int row = first + warp / pieces, safe = min(row, row_end - 1);
     const int begin = a.start[table].at(r)[safe],
               end = row < row_end ? a.start[table].at(r)[safe + 1] : begin;
-    const Real* own_row = own + static_cast<std::int64_t>(safe) * d;
+    const Real* own_row = own + std::int64_t{safe} * d;
     typename Team::Quads known, total;
     Team::load(own_row + Team::column(0), d - Team::column(0), d % 4 == 0, known);
     Team::clear(total);
@@ -215,16 +200,14 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
     const auto visit = [&](const ListEntry<kOthers, Real>(&entry)[kAtOnce]) {
       typename Team::Quads x[kAtOnce];
       QueryRow<Team, (kNu > 0 ? kNu : 0)> g[kAtOnce];
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         reader.sum(entry[u].ids, x[u]);
         if (kNu != kLengthOnly)
           g[u].load(q + static_cast<std::uint64_t>(static_cast<unsigned>(entry[u].query_row)) *
                             static_cast<unsigned>(p),
                     d);
       }
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      CT_FOR(u, kAtOnce) {
         const Real weight = entry[u].weight;
         Team::each([&](int h, int k) { x[u][h][k] += known[h][k]; });
         if constexpr (kNu > 0) {
@@ -242,7 +225,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
     walk_list<Team>(a, id_reader, r, table, begin, end, piece * Team::kTeams + Team::team(),
                     pieces * Team::kTeams, weigh, visit);
     if (Team::kFull && kNu <= 0 && pieces == 1) {
-      Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(safe) * d;
+      Real* out = a.d_table[table].at(r) + std::int64_t{safe} * d;
       Team::each([&](int h, int k) {
         const Real sum = Team::sum_teams(total[h][k]);
         if (Team::team() == 0 && row < row_end) put(a.write_table[table], out + Team::column(h) + k, sum);
@@ -254,10 +237,8 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
       const Real sum = Team::sum_teams(total[h][k]);
       if (Team::team() == 0 && Team::column(h) + k < d) mine[Team::column(h) + k] = sum;
     });
-#pragma unroll
-    for (int j = 1; j <= kNu; ++j) {  // one owner a column for each j and h
-#pragma unroll
-      for (int h = 0; h < kGroups; ++h) {
+    CT_UNROLL(int j = 1; j <= kNu; ++j) {  // one owner a column for each j and h
+      CT_FOR(h, kGroups) {
         const Real sum = Team::sum_teams(before_total[h][j > 0 ? j - 1 : 0]);
         Real sign;
         const int c = Ring<Team, kNu>::wrapped(Team::column(h) - j, d, sign);
@@ -271,8 +252,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
       const int local = i / d, c = i - local * d;
       Real sum = 0;
       for (int w = 0; w < pieces; ++w) sum += sums[(local * pieces + w) * d + c];
-      put(a.write_table[table], a.d_table[table].at(r) + static_cast<std::int64_t>(first + local) * d + c,
-          sum);
+      put(a.write_table[table], a.d_table[table].at(r) + std::int64_t{first + local} * d + c, sum);
     }
     __syncthreads();
   }

@@ -149,19 +149,17 @@ OpCase make(const std::string& name, const Shape& s) {
   for (const char* grown : {"", "d_"})
     op.workspace(std::string(grown) + "k", {s.B, s.T, s.d})
         .workspace(std::string(grown) + "phi", {s.B, s.T, p});
-  if (s.m) {
+  if (s.m)
     op.parameter("omega", {s.m, s.d}, uniform(-1, 1)).workspace("shift", {s.B, s.T});
-  } else {
+  else
     op.absent("omega").absent("shift");
-  }
   for (int i = 0; i < tables; ++i) {
     const int rows = s.rows[i];
     op.input(indexed("table", i), {rows, s.d}, uniform(-size, size));
-    if (s.m) {
+    if (s.m)
       op.workspace(indexed("projected", i), {rows, s.m}).workspace(indexed("d_projected", i), {rows, s.m});
-    } else {
+    else
       op.absent(indexed("projected", i));
-    }
     op.workspace_of_integers(indexed("order", i), {s.B * s.T})
         .workspace_of_integers(indexed("start", i), {rows + 1});
   }

@@ -58,8 +58,7 @@ struct CellLaw {
     n.h = n.g[3] * n.c;
     return n;
   }
-  template <class Team>
-  CT_HD void bend(const Team& team, const Real* S, Real* a) const {
+  CT_HD void bend(const auto& team, const Real* S, Real* a) const {
     for (int g = 0; g < gates; ++g) {
       const Real* weights = u(g).value;
       team.rows(
@@ -68,14 +67,12 @@ struct CellLaw {
     }
   }
 
-  template <class F>
-  CT_HD void each_part(F&& f) const {
+  CT_HD void each_part(auto&& f) const {
     f(Part<Real>{op.start_h, op.end_h, 0, V});
     if (op.parts() > 1) f(Part<Real>{op.start_c, op.end_c, V, V});
     if (op.parts() > 2) f(Part<Real>{op.start_l, op.end_l, 2 * V, V, nothing()});
   }
-  template <class Team>
-  CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
+  CT_HD void step(const auto& team, int t, const Real* S, Real* next) const {
     Real* a = at.scratch();
     bend(team, S, a);
     team.each(V, [&](int i) {
@@ -85,13 +82,11 @@ struct CellLaw {
       if (op.parts() > 2) next[2 * V + i] = n.l;
     });
   }
-  template <class Team>
-  CT_HD void read(const Team& team, const Real* S, int i) const {
+  CT_HD void read(const auto& team, const Real* S, int i) const {
     Real* o = op.o.value.at(at.r) + at.query(i) * V;
     team.each(V, [&](int c) { o[c] = S[c]; });
   }
-  template <class Team>
-  CT_HD void read_back(const Team& team, int i, const Real*, Real* G) const {
+  CT_HD void read_back(const auto& team, int i, const Real*, Real* G) const {
     if (!op.o.gradient.data) return;
     const Real* d_o = op.o.gradient.at(at.r) + at.query(i) * V;
     team.each(V, [&](int c) { G[c] += d_o[c]; });
@@ -129,8 +124,7 @@ struct CellLaw {
     for (int g = 0; g < 4; ++g) e[g * V + i] = d[g * V + i];
     G[i] = 0;
   }
-  template <class Team>
-  CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
+  CT_HD void step_back(const auto& team, int t, const Real* S, Real* G) const {
     Real *a = at.scratch(), *d = a + 4 * V, *e = d + 4 * V;
     bend(team, S, a);
     team.each(V, [&](int i) { channel_back(channel(t, S, a, i), S, G, d, e, i); });
@@ -144,8 +138,7 @@ struct CellLaw {
     }
   }
 
-  template <class Team>
-  CT_HD void clear(const Team& team) const {
+  CT_HD void clear(const auto& team) const {
     for (int g = 0; g < gates; ++g) x(g).clear(team), u(g).clear(team);
   }
 };

@@ -31,9 +31,7 @@ OpCase make(const std::string& name, const Shape& s) {
   }
   const char* starts[] = {"start_h", "start_c", "start_l"};
   const char* ends[] = {"end_h", "end_c", "end_l"};
-  for (int p = 0; p < 3; ++p) {
-    op.optional(s.start && p < cell_parts(s.cell), starts[p], part, normal());
-  }
+  for (int p = 0; p < 3; ++p) op.optional(s.start && p < cell_parts(s.cell), starts[p], part, normal());
   if (s.Q) op.integers("position", {s.B, s.Q}, positions(s.T));
   op.output("o", {s.B, s.queries(), s.H, s.V});
   for (int p = 0; s.end && p < cell_parts(s.cell); ++p) op.output(ends[p], part);

@@ -65,13 +65,11 @@ struct Diagonal {
     return complex ? 2 * (reads.value[i] * S[i] - reads_imag.value[i] * S[n + i]) : S[i];
   }
 
-  template <class F>
-  CT_HD void each_part(F&& f) const {
+  CT_HD void each_part(auto&& f) const {
     f(Part<Real>{op.start, op.end, 0, n});
     if (complex) f(Part<Real>{op.start_imag, op.end_imag, n, n});
   }
-  template <class Team>
-  CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
+  CT_HD void step(const auto& team, int t, const Real* S, Real* next) const {
     const Real *key = k.row(t), *value = v.row(t);
     team.each(n, [&](int i) {
       const Factor a = factor(t, i);
@@ -80,16 +78,14 @@ struct Diagonal {
       if (complex) next[n + i] = a.size * (a.sin * re + a.cos * im);
     });
   }
-  template <class Team>
-  CT_HD void read(const Team& team, const Real* S, int i) const {
+  CT_HD void read(const auto& team, const Real* S, int i) const {
     const Real* query = q.row(i);
     Real* o = op.o.value.at(at.r) + at.query(i) * V;
     team.rows(
         V, K, [&](int a, int j) { return seen(S, a * K + j) * query[j]; },
         [&](int a, Real sum) { o[a] = sum; });
   }
-  template <class Team>
-  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+  CT_HD void read_back(const auto& team, int i, const Real* S, Real* G) const {
     if (!op.o.gradient.data) return;
     const Real *query = q.row(i), *d_o = op.o.gradient.at(at.r) + at.query(i) * V;
     team.each(n, [&](int e) {
@@ -101,8 +97,7 @@ struct Diagonal {
     reads.add(team, 0, [&](int e) { return 2 * d_o[e / K] * query[e % K] * S[e]; });
     reads_imag.add(team, 0, [&](int e) { return -2 * d_o[e / K] * query[e % K] * S[n + e]; });
   }
-  template <class Team>
-  CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
+  CT_HD void step_back(const auto& team, int t, const Real* S, Real* G) const {
     const Real *key = k.row(t), *value = v.row(t);
     // Gradient of the logarithm of entry i's factor: of its size and of its angle.
     const auto of_size = [&](const Factor& a, int i) {
@@ -144,8 +139,7 @@ struct Diagonal {
     });
   }
 
-  template <class Team>
-  CT_HD void clear(const Team& team) const {
+  CT_HD void clear(const auto& team) const {
     q.clear(team), k.clear(team), v.clear(team), step_size.clear(team), log_rate.clear(team);
     of_rows.clear(team), of_columns.clear(team), angle.clear(team), reads.clear(team), reads_imag.clear(team);
   }

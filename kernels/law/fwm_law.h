@@ -36,16 +36,11 @@ struct Fwm {
     return ids[static_cast<std::int64_t>(t) * channels + channel_value] == a ? Real(1) : Real(0);
   }
 
-  template <class F>
-  CT_HD void each_part(F&& f) const {
-    f(Part<Real>{op.start, op.end, 0, n});
-  }
-  template <class Team>
-  CT_HD void begin(const Team& team, Real* S) const {
+  CT_HD void each_part(auto&& f) const { f(Part<Real>{op.start, op.end, 0, n}); }
+  CT_HD void begin(const auto& team, Real* S) const {
     team.each(1, [&](int) { S[n] = 1; });
   }
-  template <class Team>
-  CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
+  CT_HD void step(const auto& team, int t, const Real* S, Real* next) const {
     const Real *key = k.row(t), rate = beta.number(t, 1);
     Real *write = at.scratch(), *squares = write + V;
     team.rows(
@@ -66,15 +61,13 @@ struct Fwm {
     const Real inverse = 1 / norm;
     team.each(n, [&](int i) { next[i] *= inverse; });
   }
-  template <class Team>
-  CT_HD void read(const Team& team, const Real* S, int i) const {
+  CT_HD void read(const auto& team, const Real* S, int i) const {
     const Real* query = q.row(i);
     Real* o = op.o.value.at(at.r) + at.query(i) * V;
     team.rows(
         V, K, [&](int a, int j) { return S[a * K + j] * query[j]; }, [&](int a, Real sum) { o[a] = sum; });
   }
-  template <class Team>
-  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+  CT_HD void read_back(const auto& team, int i, const Real* S, Real* G) const {
     if (!op.o.gradient.data) return;
     const Real *query = q.row(i), *d_o = op.o.gradient.at(at.r) + at.query(i) * V;
     team.cells(V, K, [&](int a, int j) { G[a * K + j] += d_o[a] * query[j]; });
@@ -85,8 +78,7 @@ struct Fwm {
   //   d_v    = beta u
   //   d_k    = beta (dS'^T e - S^T u)
   //   d_S    = dS' - beta u k^T
-  template <class Team>
-  CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
+  CT_HD void step_back(const auto& team, int t, const Real* S, Real* G) const {
     const Real *key = k.row(t), *next = S + at.size, rate = beta.number(t, 1), norm = next[n];
     Real *error = at.scratch(), *along = error + V;
     if (norm > 1) {
@@ -108,10 +100,7 @@ struct Fwm {
     team.cells(V, K, [&](int a, int j) { G[a * K + j] -= rate * along[a] * key[j]; });
   }
 
-  template <class Team>
-  CT_HD void clear(const Team& team) const {
-    q.clear(team), k.clear(team), v.clear(team), beta.clear(team);
-  }
+  CT_HD void clear(const auto& team) const { q.clear(team), k.clear(team), v.clear(team), beta.clear(team); }
 };
 
 }  // namespace crosstalk::law

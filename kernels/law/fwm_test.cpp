@@ -57,8 +57,7 @@ Long value(const Values& in, const Shape& s, int b, int t, int h) {
 }
 
 /// Calls see(n, state after n tokens) for n = 0 .. T; norms, if any, gets |S'| where a state may be rescaled.
-template <class See>
-void walk(const Values& in, const Shape& s, int b, int h, See&& see, Numbers* norms = nullptr) {
+void walk(const Values& in, const Shape& s, int b, int h, auto&& see, Numbers* norms = nullptr) {
   Terms S;
   for (int c = 0; c < s.K && s.start; ++c) {
     Long column, unit(static_cast<std::size_t>(s.K), 0);
@@ -79,9 +78,8 @@ void walk(const Values& in, const Shape& s, int b, int h, See&& see, Numbers* no
     const bool ordinary = t > 0 || s.start;
     if (norms && ordinary) norms->push_back(static_cast<double>(norm));
     if (ordinary && norm > 1) {
-      for (Long& w : S.w) {
+      for (Long& w : S.w)
         for (long double& x : w) x /= norm;
-      }
       S.square = 1;
     }
     see(t + 1, S);
@@ -120,11 +118,10 @@ OpCase make_with_kinks(const std::string& name, const Shape& s, double size) {
   OpCase op(name);
   op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
   op.input("k", {s.B, s.T, s.H, s.K}, normal(size / std::sqrt(s.K)));
-  if (s.C == 0) {
+  if (s.C == 0)
     op.input("v", {s.B, s.T, s.H, s.V}, normal(1 / std::sqrt(s.V)));
-  } else {
+  else
     op.integers("tokens", {s.B, s.T, s.C}, integer_in(-1, s.V - 1)).absent("v");
-  }
   op.input("beta", {s.B, s.T, s.H}, uniform(0.1, 1));
   if (s.start) op.input("start", {s.B, s.H, s.V, s.K}, normal(0.7 / std::sqrt(s.V * s.K)));
   if (s.Q) op.integers("position", {s.B, s.Q}, positions(s.T));

@@ -14,22 +14,18 @@ struct Block {
   static constexpr int kThreads = 32 * kWarps;
   Real* sums;  ///< shared, a number a warp
 
-  template <class F>
-  __device__ void each(int n, F&& f) const {
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) f(i);
+  __device__ void each(int n, auto&& f) const {
+    for (int i = CT_THREAD; i < n; i += kThreads) f(i);
     __syncthreads();
   }
-  template <class F>
-  __device__ void cells(int rows, int columns, F&& f) const {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-    for (int i = warp; i < rows; i += kWarps) {
+  __device__ void cells(int rows, int columns, auto&& f) const {
+    const int warp = CT_WARP, lane = CT_LANE;
+    for (int i = warp; i < rows; i += kWarps)
       for (int j = lane; j < columns; j += 32) f(i, j);
-    }
     __syncthreads();
   }
-  template <class Term, class Put>
-  __device__ void rows(int rows, int n, Term&& term, Put&& put) const {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  __device__ void rows(int rows, int n, auto&& term, auto&& put) const {
+    const int warp = CT_WARP, lane = CT_LANE;
     for (int i = warp; i < rows; i += kWarps) {
       Real total = 0;
       for (int j = lane; j < n; j += 32) total += term(i, j);
@@ -38,19 +34,17 @@ struct Block {
     }
     __syncthreads();
   }
-  template <class Term, class Put>
-  __device__ void columns(int columns, int n, Term&& term, Put&& put) const {
-    for (int i = static_cast<int>(threadIdx.x); i < columns; i += kThreads) {
+  __device__ void columns(int columns, int n, auto&& term, auto&& put) const {
+    for (int i = CT_THREAD; i < columns; i += kThreads) {
       Real total = 0;
       for (int j = 0; j < n; ++j) total += term(i, j);
       put(i, total);
     }
     __syncthreads();
   }
-  template <class Term>
-  __device__ Real sum(int n, Term&& term) const {
+  __device__ Real sum(int n, auto&& term) const {
     Real total = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) total += term(i);
+    for (int i = CT_THREAD; i < n; i += kThreads) total += term(i);
     total = device::warp_sum(total);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = total;
     __syncthreads();
@@ -65,11 +59,10 @@ template <class Law, bool kBack, class Real, class Op>
 __global__ void __launch_bounds__(kThreads) walk_kernel(const __grid_constant__ Op op) {
   __shared__ Real sums[kWarps];
   const Law law(op, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
-  if constexpr (kBack) {
+  if constexpr (kBack)
     walk_backward(law, Block<Real>{sums});
-  } else {
+  else
     walk_forward(law, Block<Real>{sums});
-  }
 }
 
 /// A block of `threads` a sequence and head.

@@ -32,8 +32,7 @@ CT_HD constexpr std::int64_t work_numbers(int T, std::int64_t size, std::int64_t
 }
 
 /// Checks the tokens of a memory: q [R,B,Q,H,K], k [R,B,T,H,K], where values are dense v [R,B,T,H,V], and position.
-template <class Op>
-void check_tokens(const Op& op, const PlanCheck& want) {
+void check_tokens(const auto& op, const PlanCheck& want) {
   const auto fits = [&](const auto& x, int rows) {
     return x.value.rank == 4 && x.value.dim(0) == op.B() && x.value.dim(1) == rows &&
            x.value.dim(2) == op.H();
@@ -60,45 +59,37 @@ bool plan_walk(Op<Real>& op, int R, std::int64_t size, std::int64_t scratch) {
 /// A team of one.
 struct Alone {
   /// f(i) for i < n.
-  template <class F>
-  void each(int n, F&& f) const {
+  void each(int n, auto&& f) const {
     for (int i = 0; i < n; ++i) f(i);
   }
   /// f(i, j) for i < rows, j < columns; neighbours in j lie side by side.
-  template <class F>
-  void cells(int rows, int columns, F&& f) const {
-    for (int i = 0; i < rows; ++i) {
+  void cells(int rows, int columns, auto&& f) const {
+    for (int i = 0; i < rows; ++i)
       for (int j = 0; j < columns; ++j) f(i, j);
-    }
   }
   /// put(i, sum of term(i, j) over j < n) for i < rows; neighbours in j lie side by side. Partial sums in a
   /// fixed order, which the compiler computes side by side.
-  template <class Term, class Put>
-  void rows(int rows, int n, Term&& term, Put&& put) const {
+  void rows(int rows, int n, auto&& term, auto&& put) const {
     using Number = decltype(term(0, 0));
     for (int i = 0; i < rows; ++i) {
       Number partial[kWide] = {}, tail = 0;
       int j = 0;
-      for (; j + kWide <= n; j += kWide) {
+      for (; j + kWide <= n; j += kWide)
         for (int l = 0; l < kWide; ++l) partial[l] += term(i, j + l);
-      }
       for (; j < n; ++j) tail += term(i, j);
-      for (int width = kWide / 2; width > 0; width /= 2) {
+      for (int width = kWide / 2; width > 0; width /= 2)
         for (int l = 0; l < width; ++l) partial[l] += partial[l + width];
-      }
       put(i, partial[0] + tail);
     }
   }
   /// The same where neighbours in i lie side by side.
-  template <class Term, class Put>
-  void columns(int columns, int n, Term&& term, Put&& put) const {
+  void columns(int columns, int n, auto&& term, auto&& put) const {
     using Number = decltype(term(0, 0));
     int i = 0;
     for (; i + kWide <= columns; i += kWide) {
       Number total[kWide] = {};
-      for (int j = 0; j < n; ++j) {
+      for (int j = 0; j < n; ++j)
         for (int l = 0; l < kWide; ++l) total[l] += term(i + l, j);
-      }
       for (int l = 0; l < kWide; ++l) put(i + l, total[l]);
     }
     for (; i < columns; ++i) {
@@ -108,8 +99,7 @@ struct Alone {
     }
   }
   /// Sum of term(i) over i < n.
-  template <class Term>
-  auto sum(int n, Term&& term) const {
+  auto sum(int n, auto&& term) const {
     auto total = term(0);
     for (int i = 1; i < n; ++i) total += term(i);
     return total;
@@ -143,36 +133,31 @@ struct Rows {
   CT_HD Real number(int t, Real otherwise) const { return value ? value[t * apart] : otherwise; }
 
   /// The gradient of row t gets what f(i) gives.
-  template <class Team, class F>
-  CT_HD void add(const Team& team, int t, F&& f) const {
+  CT_HD void add(const auto& team, int t, auto&& f) const {
     if (!gradient) return;
     Real* to = gradient + t * apart;
     team.each(width, [&](int i) { to[i] += f(i); });
   }
   /// The gradient of row t gets factor times sums over j < n of term(i, j), number i of the row after number: neighbours
   /// in j lie side by side, or neighbours in i.
-  template <class Team, class Term>
-  CT_HD void add_rows(const Team& team, int t, int n, Term&& term, Real factor = 1) const {
+  CT_HD void add_rows(const auto& team, int t, int n, auto&& term, Real factor = 1) const {
     if (!gradient) return;
     Real* to = gradient + t * apart;
     team.rows(width, n, term, [&](int i, Real sum) { to[i] += factor * sum; });
   }
-  template <class Team, class Term>
-  CT_HD void add_columns(const Team& team, int t, int n, Term&& term, Real factor = 1) const {
+  CT_HD void add_columns(const auto& team, int t, int n, auto&& term, Real factor = 1) const {
     if (!gradient) return;
     Real* to = gradient + t * apart;
     team.columns(width, n, term, [&](int i, Real sum) { to[i] += factor * sum; });
   }
   /// The gradient of the only number of row t gets factor times the sum of term(i) over i < n.
-  template <class Team, class Term>
-  CT_HD void add_sum(const Team& team, int t, int n, Term&& term, Real factor = 1) const {
+  CT_HD void add_sum(const auto& team, int t, int n, auto&& term, Real factor = 1) const {
     if (!gradient) return;
     const Real sum = team.sum(n, term);
     add(team, t, [&](int) { return factor * sum; });
   }
   /// A gradient that is to be overwritten becomes 0: all that follows adds.
-  template <class Team>
-  CT_HD void clear(const Team& team) const {
+  CT_HD void clear(const auto& team) const {
     if (!gradient || !clears) return;
     for (int t = 0; t < count; ++t) {
       Real* to = gradient + t * apart;
@@ -211,16 +196,14 @@ struct Place {
   /// Row of query i in o.
   CT_HD std::int64_t query(int i) const { return (static_cast<std::int64_t>(b) * Q + i) * H + h; }
   /// f(i) for every query that sees n tokens.
-  template <class F>
-  CT_HD void queries(int n, F&& f) const {
+  CT_HD void queries(int n, auto&& f) const {
     if (!position) {
       const int i = before ? n : n - 1;
       if (i >= 0 && i < Q) f(i);
       return;
     }
-    for (int i = 0; i < Q; ++i) {
+    for (int i = 0; i < Q; ++i)
       if (seen_by(i) == n) f(i);
-    }
   }
   /// Memory of the law's own, behind the states and their gradient.
   CT_HD Real* scratch() const { return work + (segment_length(T) + 2) * size; }
@@ -279,8 +262,7 @@ CT_HD void end_gradients(const Law& law, const Team& team, const Real* G) {
   });
 }
 
-template <class Law, class Team>
-CT_HD void walk_forward(const Law& law, const Team& team) {
+CT_HD void walk_forward(const auto& law, const auto& team) {
   auto* S = law.at.work;
   begin_state(law, team, S);
   for (int t = 0; t <= law.at.T; ++t) {
@@ -294,8 +276,7 @@ CT_HD void walk_forward(const Law& law, const Team& team) {
   end_state(law, team, S);
 }
 
-template <class Law, class Team>
-CT_HD void walk_backward(const Law& law, const Team& team) {
+CT_HD void walk_backward(const auto& law, const auto& team) {
   const std::int64_t size = law.at.size;
   const int length = segment_length(law.at.T);
   auto *states = law.at.work, *G = states + (length + 1) * size;  // dL/dS_t

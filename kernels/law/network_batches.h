@@ -20,7 +20,7 @@ constexpr int kMostBatch = 16;  ///< tokens of a mini-batch
 
 /// Numbers that become by_a a + by_b b + sign (a sum); b null: by_a a + sign (a sum).
 template <class Real>
-struct Grown {
+struct ScaledSum {
   Real* to;
   Real sign;
   const Real* a;
@@ -28,7 +28,7 @@ struct Grown {
   const Real* b = nullptr;
   Real by_b = 0;
   CT_HD Real before(int i) const { return by_a * a[i] + (b ? by_b * b[i] : Real(0)); }
-  CT_HD Grown from(int i) const { return {to + i, sign, a + i, by_a, b ? b + i : nullptr, by_b}; }
+  CT_HD ScaledSum from(int i) const { return {to + i, sign, a + i, by_a, b ? b + i : nullptr, by_b}; }
 };
 
 /// A team of one with the products of a mini-batch: x [rows,D], y [rows,N].
@@ -52,15 +52,14 @@ struct AloneProducts : Alone {
   /// to [D,N] grows by sum_i weight[i] x[i,d] y[i,j]; weight null: 1.
   template <class Real>
   void outer(int rows, int D, int N, const std::type_identity_t<Real>* weight, const Real* x, const Real* y,
-             const Grown<Real>& to) const {
+             const ScaledSum<Real>& to) const {
     this->rows(
         D * N, rows,
         [&](int c, int i) { return (weight ? weight[i] : Real(1)) * x[i * D + c / N] * y[i * N + c % N]; },
         [&](int c, Real sum) { to.to[c] = to.before(c) + to.sign * sum; });
   }
   /// Adds what term(i, totals) adds, over i < n.
-  template <class Totals, class Term>
-  void add_up(int n, Totals& totals, Term&& term) const {
+  void add_up(int n, auto& totals, auto&& term) const {
     for (int i = 0; i < n; ++i) term(i, totals);
   }
   template <class Real>
@@ -155,26 +154,23 @@ struct NetworkBatches {
   CT_HD int last(int c) const { return count(c) - 1; }
 
   /// to = [to +] W x of a layer, with its bias where `biased`, and [to +] W^T x.
-  template <class Team>
-  CT_HD void times(const Team& team, const Layer& of, const Real* x, const Real* theta, Real* to,
+  CT_HD void times(const auto& team, const Layer& of, const Real* x, const Real* theta, Real* to,
                    bool biased = true, bool adds = false) const {
     team.product(of.transposed, rows, of.out, of.in, x, theta + of.w, to, adds,
                  biased && of.b >= 0 ? theta + of.b : nullptr);
   }
-  template <class Team>
-  CT_HD void times_back(const Team& team, const Layer& of, const Real* x, const Real* theta, Real* to,
+  CT_HD void times_back(const auto& team, const Layer& of, const Real* x, const Real* theta, Real* to,
                         bool adds = false) const {
     team.product(!of.transposed, rows, of.in, of.out, x, theta + of.w, to, adds);
   }
   /// A state grows by sum weight x (in) y (out)^T of all rows, in weights and, `biased`, in biases.
-  template <class Team>
-  CT_HD void grow(const Team& team, const Layer& of, bool biased, const Real* weight, const Real* x,
-                  const Real* y, const Grown<Real>& state) const {
+  CT_HD void grow(const auto& team, const Layer& of, bool biased, const Real* weight, const Real* x,
+                  const Real* y, const ScaledSum<Real>& state) const {
     const bool turned = of.transposed;
     team.outer(rows, turned ? of.in : of.out, turned ? of.out : of.in, weight, turned ? x : y, turned ? y : x,
                state.from(of.w));
     if (!biased || of.b < 0) return;
-    const Grown<Real> to = state.from(of.b);
+    const ScaledSum<Real> to = state.from(of.b);
     team.each(of.out, [&](int j) {
       Real sum = 0;
       for (int i = 0; i < rows; ++i) sum += (weight ? weight[i] : Real(1)) * y[i * of.out + j];
@@ -182,13 +178,11 @@ struct NetworkBatches {
     });
   }
   /// G += sum x y^T of all rows.
-  template <class Team>
-  CT_HD void add_to(const Team& team, const Layer& of, const Real* x, const Real* y, Real* G,
+  CT_HD void add_to(const auto& team, const Layer& of, const Real* x, const Real* y, Real* G,
                     bool biased = true) const {
     grow(team, of, biased, nullptr, x, y, {G, 1, G});
   }
-  template <class F>
-  CT_HD void each_layer(F&& f) const {
+  CT_HD void each_layer(auto&& f) const {
     for (const Layer* of : {&first, &second}) f(*of);
   }
 

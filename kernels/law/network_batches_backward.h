@@ -11,8 +11,7 @@
 namespace crosstalk::law {
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::read_layer_back(const Team& team, const Layer& of, const Real* S,
+CT_HD inline void NetworkBatches<Real>::read_layer_back(const auto& team, const Layer& of, const Real* S,
                                                         Real* G) const {
   const int out = of.out;
   team.dots(rows, out, of.d_out, of.u, some);
@@ -45,8 +44,7 @@ CT_HD inline void NetworkBatches<Real>::read_layer_back(const Team& team, const 
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::read_back(const Team& team, const Real* S, Real* G) const {
+CT_HD inline void NetworkBatches<Real>::read_back(const auto& team, const Real* S, Real* G) const {
   Real* d_z = second.d_out;
   const auto d_o = [&](int r, int a) {
     const int query = static_cast<int>(index[r]);
@@ -80,8 +78,7 @@ CT_HD inline void NetworkBatches<Real>::read_back(const Team& team, const Real* 
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::update_back(const Team& team, int c, const Real* S, Real* G) const {
+CT_HD inline void NetworkBatches<Real>::update_back(const auto& team, int c, const Real* S, Real* G) const {
   const int l = last(c);
   const Real *of_theta = C + l * rows, *of_P = moves ? D + l * rows : nullptr;
   team.each(rows, [&](int i) { d_F[i] = d_A[i] = d_Mo[i] = 0; });
@@ -127,8 +124,7 @@ CT_HD inline void NetworkBatches<Real>::update_back(const Team& team, int c, con
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::inner_back(const Team& team, int c, const Real* theta,
+CT_HD inline void NetworkBatches<Real>::inner_back(const auto& team, int c, const Real* theta,
                                                    Real* G) const {
   Real *d_d2 = second.d_y, *d_z1 = first.u, *d_e = second.d_e, *d_z = second.d_out, *d_error = zq;
   team.each(rows * M, [&](int i) {
@@ -138,11 +134,10 @@ CT_HD inline void NetworkBatches<Real>::inner_back(const Team& team, int c, cons
   // d2 = W2^T e: without a bias.
   times(team, second, d_d2, theta, d_e, false, true);
   add_to(team, second, d_d2, second.e, G, false);
-  if (layer) {
+  if (layer)
     through_error(team, d_e, d_z, d_error);
-  } else {
+  else
     team.each(rows * V, [&](int i) { d_z[i] = d_error[i] = d_e[i]; });
-  }
   add_to(team, second, second.x, d_z, G);
   times_back(team, second, d_z, theta, second.d_x, true);
   team.each(rows * M, [&](int i) { d_z1[i] += second.d_x[i] * Gelu<Real>(z1[i]).slope; });
@@ -161,8 +156,7 @@ CT_HD inline void NetworkBatches<Real>::inner_back(const Team& team, int c, cons
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::through_error(const Team& team, const Real* d_e, Real* d_z,
+CT_HD inline void NetworkBatches<Real>::through_error(const auto& team, const Real* d_e, Real* d_z,
                                                       Real* d_error) const {
   Real *mean_y = some, *along = more, *mean_d = others, *d_along = read_scale, *bend = read_F,
        *sum_z = read_A;
@@ -203,8 +197,7 @@ CT_HD inline void NetworkBatches<Real>::through_error(const Team& team, const Re
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::numbers_back(const Team& team, int c) const {
+CT_HD inline void NetworkBatches<Real>::numbers_back(const auto& team, int c) const {
   const int t = begin(c), tokens = count(c);
   // h of the layers: what keep and momentum of row i get by column s.
   Real *of_keep = first.h, *of_speed = second.h, *by_state = first.g;
@@ -221,18 +214,16 @@ CT_HD inline void NetworkBatches<Real>::numbers_back(const Team& team, int c) co
         d_a *= keeps[i], d_b *= keeps[i], d_m *= speeds[i];
       } else if (s <= i) {
         d_b += d_C[i * rows + s], d_m += (moves ? d_D[i * rows + s] : Real(0)) + d_b;
-        if (s == i) {
+        if (s == i)
           by_state[s] = d_m;
-        } else {
+        else
           keep_gets = d_b * C[(i - 1) * rows + s], speed_gets = moves ? d_m * D[(i - 1) * rows + s] : Real(0);
-        }
         d_b *= keeps[i], d_m *= speeds[i];
       }
-      if (s < rows) {
+      if (s < rows)
         of_keep[i * rows + s] = keep_gets, of_speed[i * rows + s] = speed_gets;
-      } else {
+      else
         some[i] = keep_gets, more[i] = speed_gets;
-      }
     }
   });
   team.each(tokens, [&](int i) {
@@ -245,8 +236,7 @@ CT_HD inline void NetworkBatches<Real>::numbers_back(const Team& team, int c) co
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::backward(const Team& team) const {
+CT_HD inline void NetworkBatches<Real>::backward(const auto& team) const {
   const int length = segment_length(batches);
   Real* G = work + (length + 1) * size;
   net.clear(team);

@@ -12,8 +12,7 @@ namespace crosstalk::law {
 // --- tokens
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::load(const Team& team, int c) const {
+CT_HD inline void NetworkBatches<Real>::load(const auto& team, int c) const {
   const int t = begin(c), tokens = count(c);
   team.each(rows * K, [&](int i) {
     const int s = i / K;
@@ -41,8 +40,7 @@ CT_HD inline void NetworkBatches<Real>::load(const Team& team, int c) const {
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::normalise(const Team& team, Real* x, Real* of) const {
+CT_HD inline void NetworkBatches<Real>::normalise(const auto& team, Real* x, Real* of) const {
   team.rows(
       rows, V, [&](int i, int a) { return x[i * V + a]; }, [&](int i, Real sum) { some[i] = sum / V; });
   team.rows(
@@ -52,8 +50,7 @@ CT_HD inline void NetworkBatches<Real>::normalise(const Team& team, Real* x, Rea
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::through_norm(const Team& team, const Real* normal, const Real* of,
+CT_HD inline void NetworkBatches<Real>::through_norm(const auto& team, const Real* normal, const Real* of,
                                                      Real* y) const {
   team.rows(
       rows, V, [&](int i, int a) { return y[i * V + a]; }, [&](int i, Real sum) { more[i] = sum / V; });
@@ -64,8 +61,7 @@ CT_HD inline void NetworkBatches<Real>::through_norm(const Team& team, const Rea
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::inner(const Team& team, int c, const Real* theta) const {
+CT_HD inline void NetworkBatches<Real>::inner(const auto& team, int c, const Real* theta) const {
   const int t = begin(c), tokens = count(c);
   const auto target = [&](int i) { return i / V < tokens ? net.target(t + i / V, i % V) : Real(0); };
   times(team, first, first.x, theta, z1);
@@ -87,8 +83,7 @@ CT_HD inline void NetworkBatches<Real>::inner(const Team& team, int c, const Rea
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::update(const Team& team, int c, const Real* S, Real* to) const {
+CT_HD inline void NetworkBatches<Real>::update(const auto& team, int c, const Real* S, Real* to) const {
   const int i = last(c);
   const Real f = F[i], a = A[i], m = Mo[i];
   each_layer([&](const Layer& of) {
@@ -103,8 +98,7 @@ CT_HD inline void NetworkBatches<Real>::update(const Team& team, int c, const Re
 // --- readers
 
 template <class Real>
-template <class Team>
-CT_HD inline int NetworkBatches<Real>::gather(const Team& team, int c, int from) const {
+CT_HD inline int NetworkBatches<Real>::gather(const auto& team, int c, int from) const {
   team.each(1, [&](int) {
     int found = 0, i = from;
     const int low = c < 0 ? 0 : begin(c) + 1, high = c < 0 ? 0 : begin(c) + count(c);
@@ -134,8 +128,7 @@ CT_HD inline int NetworkBatches<Real>::gather(const Team& team, int c, int from)
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::read_layer(const Team& team, const Layer& of, const Real* S,
+CT_HD inline void NetworkBatches<Real>::read_layer(const auto& team, const Layer& of, const Real* S,
                                                    Real* to) const {
   const Real one = of.b < 0 ? Real(0) : Real(1);
   team.product(false, rows, rows, of.in, of.y, of.x, of.g);
@@ -149,8 +142,7 @@ CT_HD inline void NetworkBatches<Real>::read_layer(const Team& team, const Layer
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::read_sum(const Team& team, const Layer& of, Real* to) const {
+CT_HD inline void NetworkBatches<Real>::read_sum(const auto& team, const Layer& of, Real* to) const {
   team.product(true, rows, of.out, rows, of.h, of.e, to);
   team.each(rows * of.out, [&](int i) {
     const int r = i / of.out;
@@ -159,8 +151,7 @@ CT_HD inline void NetworkBatches<Real>::read_sum(const Team& team, const Layer& 
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::read(const Team& team, const Real* S) const {
+CT_HD inline void NetworkBatches<Real>::read(const auto& team, const Real* S) const {
   for (const Layer* of : {&first, &second}) {
     read_layer(team, *of, S, of == &first ? second.y : zq);
     if (of == &first) team.each(rows * M, [&](int i) { second.y[i] = Gelu<Real>(second.y[i]).value; });
@@ -169,8 +160,7 @@ CT_HD inline void NetworkBatches<Real>::read(const Team& team, const Real* S) co
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::write(const Team& team) const {
+CT_HD inline void NetworkBatches<Real>::write(const auto& team) const {
   team.each(rows * V, [&](int i) {
     const int query = static_cast<int>(index[i / V]), a = i % V;
     if (query < 0) return;
@@ -180,8 +170,7 @@ CT_HD inline void NetworkBatches<Real>::write(const Team& team) const {
 }
 
 template <class Real>
-template <class Team, class Each>
-CT_HD inline void NetworkBatches<Real>::each_gathered(const Team& team, int c, Each&& f) const {
+CT_HD inline void NetworkBatches<Real>::each_gathered(const auto& team, int c, auto&& f) const {
   if (c < 0 && !op.position) return;
   for (int from = 0; (from = gather(team, c, from)) >= 0;) {
     f();
@@ -192,16 +181,14 @@ CT_HD inline void NetworkBatches<Real>::each_gathered(const Team& team, int c, E
 // --- a whole sequence
 
 template <class Real>
-template <class Team, class Each>
-CT_HD inline void NetworkBatches<Real>::each_of_part(const Team& team, int i, Each&& f) const {
+CT_HD inline void NetworkBatches<Real>::each_of_part(const auto& team, int i, auto&& f) const {
   const int offset = net.offset(i), columns = i % network_parts == network_w2 ? M : 1;
   team.each(op.part_size(i),
             [&](int at) { f(columns > 1 ? offset + at % columns * V + at / columns : offset + at, at); });
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::start(const Team& team, Real* S) const {
+CT_HD inline void NetworkBatches<Real>::start(const auto& team, Real* S) const {
   for (int i = 0; i < net.parts(); ++i) {
     const Rows<Real> from = net.part(i);
     each_of_part(team, i, [&](int to, int at) { S[to] = from ? from.value[at] : Real(0); });
@@ -209,8 +196,7 @@ CT_HD inline void NetworkBatches<Real>::start(const Team& team, Real* S) const {
 }
 
 template <class Real>
-template <class Team>
-CT_HD inline void NetworkBatches<Real>::forward(const Team& team) const {
+CT_HD inline void NetworkBatches<Real>::forward(const auto& team) const {
   Real* S = work;
   start(team, S);
   for (int c = 0; c < batches; ++c) {

@@ -50,8 +50,7 @@ struct NetworkRead {
 
   static constexpr const char* kName = "network_read";
   const char* form_name(Device) const { return form ? form->name : "recurrent"; }
-  template <class F>
-  void fields(F&& f) {
+  void fields(auto&& f) {
     static constexpr const char* starts[] = {"start_w1", "start_b1", "start_w2", "start_b2",
                                              "start_p1", "start_c1", "start_p2", "start_c2"};
     static constexpr const char* ends[] = {"end_w1", "end_b1", "end_w2", "end_b2",

@@ -83,25 +83,19 @@ struct Network {
   CT_HD const Real* base(const Real* S, int t) const { return batches() && !begins(t) ? S + kept() : S; }
   CT_HD Real own(const Real* x, int a) const { return op.residual && a < K ? x[a] : Real(0); }
 
-  template <class F>
-  CT_HD void each_part(F&& f) const {
+  CT_HD void each_part(auto&& f) const {
     for (int i = 0; i < parts(); ++i)
       f(Part<Real>{op.start[i], op.end[i], offset(i), static_cast<int>(op.part_size(i))});
   }
-  template <class Team>
-  CT_HD void begin(const Team& team, Real* S) const {
+  CT_HD void begin(const auto& team, Real* S) const {
     if (batches()) team.each(n, [&](int i) { S[kept() + i] = 0; });
   }
-  template <class Team>
-  CT_HD void begin_gradient(const Team& team, Real* G) const {
-    begin(team, G);
-  }
+  CT_HD void begin_gradient(const auto& team, Real* G) const { begin(team, G); }
 
   /// The last layer's inputs: hidden units, or x.
   CT_HD const Real* inputs(const Real* x) const { return M > 0 ? x2 : x; }
   /// z(x), and hidden units on the way.
-  template <class Team>
-  CT_HD void forward(const Team& team, const Real* theta, const Real* x) const {
+  CT_HD void forward(const auto& team, const Real* theta, const Real* x) const {
     if (M > 0)
       team.rows(
           M, K, [&](int i, int j) { return theta[i * K + j] * x[j]; },
@@ -115,8 +109,7 @@ struct Network {
         [&](int a, Real sum) { z[a] = biases ? sum + theta[b2 + a] : sum; });
   }
   /// normal = (z - mean) / sqrt(var + eps); returns what it was multiplied by.
-  template <class Team>
-  CT_HD Real normalise(const Team& team) const {
+  CT_HD Real normalise(const auto& team) const {
     const Real mean = team.sum(V, [&](int a) { return z[a]; }) / V;
     const Real variance = team.sum(V, [&](int a) { return (z[a] - mean) * (z[a] - mean); }) / V;
     const Real scale = 1 / sqrt_(variance + kEps);
@@ -124,8 +117,7 @@ struct Network {
     return scale;
   }
   /// y -> scale (y - mean y - normal mean(y normal)), the derivative of LayerNorm; returns mean(y normal).
-  template <class Team>
-  CT_HD Real through_norm(const Team& team, Real scale, const Real* y, Real* to) const {
+  CT_HD Real through_norm(const auto& team, Real scale, const Real* y, Real* to) const {
     const Real mean = team.sum(V, [&](int a) { return y[a]; }) / V;
     const Real along = team.sum(V, [&](int a) { return y[a] * normal[a]; }) / V;
     team.each(V, [&](int a) { to[a] = scale * (y[a] - mean - normal[a] * along); });
@@ -135,8 +127,7 @@ struct Network {
 
   /// The gradient of token t's loss at theta: e of z, and e1 of the hidden units before gelu. Returns what
   /// LayerNorm multiplied by.
-  template <class Team>
-  CT_HD Real inner(const Team& team, int t, const Real* theta) const {
+  CT_HD Real inner(const auto& team, int t, const Real* theta) const {
     forward(team, theta, k.row(t));
     Real scale = 1;
     if (layer) {
@@ -166,8 +157,7 @@ struct Network {
     return e[i - b2];
   }
 
-  template <class Team>
-  CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
+  CT_HD void step(const auto& team, int t, const Real* S, Real* next) const {
     inner(team, t, base(S, t));
     const Real size = step_size.row(t)[0], keeps = 1 - forget.number(t, 0), speed = momentum.number(t, 0);
     team.each(n, [&](int i) {
@@ -177,8 +167,7 @@ struct Network {
       next[i] = keeps * theta + P;
     });
   }
-  template <class Team>
-  CT_HD void read(const Team& team, const Real* S, int i) const {
+  CT_HD void read(const auto& team, const Real* S, int i) const {
     const Real* x = q.row(i);
     Real* o = op.o.value.at(at.r) + at.query(i) * V;
     forward(team, S, x);
@@ -189,8 +178,7 @@ struct Network {
 
   /// d_z [V] goes to theta's gradient D and, through the network at theta, to x's. d_x2 holds what the hidden
   /// units got before, and d_z1 what they got before gelu.
-  template <class Team>
-  CT_HD void through_network(const Team& team, const Real* theta, const Real* x, Real* D,
+  CT_HD void through_network(const auto& team, const Real* theta, const Real* x, Real* D,
                              const Rows<Real>& of_x, int row) const {
     const Real* in = inputs(x);
     team.each(V * X, [&](int i) { D[w2 + i] += d_z[i / X] * in[i % X]; });
@@ -205,8 +193,7 @@ struct Network {
     of_x.add_columns(team, row, M, [&](int j, int i) { return theta[i * K + j] * d_z1[i]; });
   }
 
-  template <class Team>
-  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+  CT_HD void read_back(const auto& team, int i, const Real* S, Real* G) const {
     if (!op.o.gradient.data) return;
     const Real *x = q.row(i), *d_o = op.o.gradient.at(at.r) + at.query(i) * V;
     forward(team, S, x);
@@ -226,8 +213,7 @@ struct Network {
 
   /// From d_e, the cotangent of e, to d_z and d_error, that of f(k) - v: the derivative of inner()'s last
   /// layer.
-  template <class Team>
-  CT_HD void through_error(const Team& team, Real scale) const {
+  CT_HD void through_error(const auto& team, Real scale) const {
     if (!layer) {
       team.each(V, [&](int a) { d_z[a] = d_error[a] = d_e[a]; });
       return;
@@ -254,8 +240,7 @@ struct Network {
     team.each(V, [&](int a) { d_z[a] -= mean; });
   }
 
-  template <class Team>
-  CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
+  CT_HD void step_back(const auto& team, int t, const Real* S, Real* G) const {
     const Real *theta = base(S, t), *x = k.row(t);
     const Real scale = inner(team, t, theta);
     const Real size = step_size.row(t)[0], keeps = 1 - forget.number(t, 0), speed = momentum.number(t, 0);
@@ -307,8 +292,7 @@ struct Network {
     if (op.residual) k.add(team, t, [&](int j) { return j < V ? d_error[j] : Real(0); });
   }
 
-  template <class Team>
-  CT_HD void clear(const Team& team) const {
+  CT_HD void clear(const auto& team) const {
     q.clear(team), k.clear(team), v.clear(team), step_size.clear(team), momentum.clear(team);
     forget.clear(team), gain.clear(team), bias.clear(team);
     for (int i = 0; i < parts(); ++i) part(i).clear(team);

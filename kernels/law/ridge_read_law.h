@@ -35,20 +35,17 @@ struct Ridge {
   /// Row `row` of what a token writes: v above k.
   CT_HD Real written(int t, int row) const { return row < V ? v.row(t)[row] : k.row(t)[row - V]; }
 
-  template <class F>
-  CT_HD void each_part(F&& f) const {
+  CT_HD void each_part(auto&& f) const {
     f(Part<Real>{op.start, op.end, 0, V * K});
     f(Part<Real>{op.start_keys, op.end_keys, V * K, K * K});
   }
-  template <class Team>
-  CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
+  CT_HD void step(const auto& team, int t, const Real* S, Real* next) const {
     const Real fade = decay(t), w = gain.number(t, 1), *key = k.row(t);
     team.each((V + K) * K, [&](int i) { next[i] = fade * S[i] + w * written(t, i / K) * key[i % K]; });
   }
 
   /// (H + Diag(ridge)) x = b.
-  template <class Team>
-  CT_HD void solve(const Team& team, const Real* S, const Real* b, Real* x) const {
+  CT_HD void solve(const auto& team, const Real* S, const Real* b, Real* x) const {
     const Real* H = S + V * K;
     team.each(K, [&](int j) { x[j] = 0, residual[j] = direction[j] = b[j]; });
     Real squares = team.sum(K, [&](int j) { return residual[j] * residual[j]; });
@@ -67,16 +64,14 @@ struct Ridge {
     }
   }
 
-  template <class Team>
-  CT_HD void read(const Team& team, const Real* S, int i) const {
+  CT_HD void read(const auto& team, const Real* S, int i) const {
     solve(team, S, q.row(i), solution);
     Real* o = op.o.value.at(at.r) + at.query(i) * V;
     team.rows(
         V, K, [&](int a, int j) { return S[a * K + j] * solution[j]; }, [&](int a, Real sum) { o[a] = sum; });
     if (op.x) copy(team, solution, op.x.value.at(at.r) + at.query(i) * K, K);
   }
-  template <class Team>
-  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+  CT_HD void read_back(const auto& team, int i, const Real* S, Real* G) const {
     if (!op.o.gradient.data) return;
     const Real *d_o = op.o.gradient.at(at.r) + at.query(i) * V, *x = op.x.value.at(at.r) + at.query(i) * K;
     team.columns(
@@ -87,8 +82,7 @@ struct Ridge {
     q.add(team, i, [&](int j) { return solution[j]; });
     ridge.add(team, 0, [&](int j) { return -solution[j] * x[j]; });
   }
-  template <class Team>
-  CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
+  CT_HD void step_back(const auto& team, int t, const Real* S, Real* G) const {
     const Real fade = decay(t), w = gain.number(t, 1), *key = k.row(t);
     const int n = (V + K) * K;
     log_decay.add_sum(
@@ -104,8 +98,7 @@ struct Ridge {
     team.each(n, [&](int i) { G[i] *= fade; });
   }
 
-  template <class Team>
-  CT_HD void clear(const Team& team) const {
+  CT_HD void clear(const auto& team) const {
     q.clear(team), k.clear(team), v.clear(team), gain.clear(team), log_decay.clear(team);
     ridge.clear(team);
   }

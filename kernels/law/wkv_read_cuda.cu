@@ -10,20 +10,18 @@ constexpr int kMostChannels = 256;
 
 /// A block of as many threads as channels: number i of every loop, and numbers V + i, are thread i's.
 struct Channels {
-  template <class F>
-  __device__ void each(int n, F&& f) const {
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) f(i);
+  __device__ void each(int n, auto&& f) const {
+    for (int i = CT_THREAD; i < n; i += static_cast<int>(blockDim.x)) f(i);
   }
 };
 
 template <class Real, bool kBack>
 __global__ void __launch_bounds__(kMostChannels) wkv_kernel(const __grid_constant__ WkvRead<Real> op) {
   const law::Wkv<Real> law(op, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
-  if constexpr (kBack) {
+  if constexpr (kBack)
     walk_backward(law, Channels());
-  } else {
+  else
     walk_forward(law, Channels());
-  }
 }
 
 template <bool kBack, class Real>

@@ -37,13 +37,11 @@ struct Wkv {
     return Shares(S[V + i] - bonus.value[i] - k.row(t)[i]);
   }
 
-  template <class F>
-  CT_HD void each_part(F&& f) const {
+  CT_HD void each_part(auto&& f) const {
     f(Part<Real>{op.start, op.end, 0, V});
     f(Part<Real>{op.start_log, op.end_log, V, V, nothing()});
   }
-  template <class Team>
-  CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
+  CT_HD void step(const auto& team, int t, const Real* S, Real* next) const {
     const Real *key = k.row(t), *value = v.row(t);
     team.each(V, [&](int i) {
       const Shares w = weight(S, t, i);
@@ -53,8 +51,7 @@ struct Wkv {
       next[V + i] = old == nothing() ? own : (old > own ? old : own) + log1p_(exp_(gap));
     });
   }
-  template <class Team>
-  CT_HD void read(const Team& team, const Real* S, int i) const {
+  CT_HD void read(const auto& team, const Real* S, int i) const {
     Real* o = op.o.value.at(at.r) + at.query(i) * V;
     team.each(V, [&](int c) {
       if (!at.before) {
@@ -65,8 +62,7 @@ struct Wkv {
       o[c] = s.old * S[c] + s.own * v.row(i)[c];
     });
   }
-  template <class Team>
-  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+  CT_HD void read_back(const auto& team, int i, const Real* S, Real* G) const {
     if (!op.o.gradient.data) return;
     const Real* d_o = op.o.gradient.at(at.r) + at.query(i) * V;
     if (!at.before) {
@@ -87,8 +83,7 @@ struct Wkv {
       G[V + c] += turn(c);
     });
   }
-  template <class Team>
-  CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
+  CT_HD void step_back(const auto& team, int t, const Real* S, Real* G) const {
     const Real* value = v.row(t);
     // Gradient of g + L - k through w, and what L_t gives to its two terms.
     const auto turn = [&](int i) {
@@ -105,8 +100,7 @@ struct Wkv {
     });
   }
 
-  template <class Team>
-  CT_HD void clear(const Team& team) const {
+  CT_HD void clear(const auto& team) const {
     k.clear(team), v.clear(team), log_decay.clear(team), bonus.clear(team);
   }
 };

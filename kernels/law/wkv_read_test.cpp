@@ -19,16 +19,14 @@ OpCase make(const std::string& name, const Shape& s, double size = 1) {
   op.input("k", {s.B, s.T, s.H, s.V}, normal(size));
   op.input("v", {s.B, s.T, s.H, s.V}, normal());
   op.input("log_decay", {s.B, 1, s.H, s.V}, uniform(-1, 0));
-  if (s.Q) {
+  if (s.Q)
     op.integers("position", {s.B, s.Q}, positions(s.T)).absent("bonus");
-  } else {
+  else
     op.input("bonus", {s.B, 1, s.H, s.V}, normal());
-  }
-  if (s.start) {
+  if (s.start)
     op.input("start", {s.B, s.H, s.V}, normal()).input("start_log", {s.B, s.H, s.V}, normal());
-  } else {
+  else
     op.absent("start").absent("start_log");
-  }
   op.output("o", {s.B, s.queries(), s.H, s.V});
   if (s.end) op.output("end", {s.B, s.H, s.V}).output("end_log", {s.B, s.H, s.V});
   op.workspace("states", {s.B, s.H, law::segments(s.T), 2 * s.V});

@@ -28,15 +28,13 @@ struct JoinedLinear {
   static constexpr const char *kW[] = {"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7"},
                               *kB[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"},
                               *kY[] = {"y0", "y1", "y2", "y3", "y4", "y5", "y6", "y7"};
-  template <class F>
-  void fields(F&& f) {
+  void fields(auto&& f) {
     f("x", x);
     for (int i = 0; i < outputs; ++i) f(kW[i], w[i]), f(kB[i], b[i]), f(kY[i], y[i]);
     f("pieces", pieces), f("operands", operands);
   }
   /// x and its gradient together, outputs and their gradients each by itself.
-  template <class F>
-  void bf16_fields(F&& f) {
+  void bf16_fields(auto&& f) {
     f("x", x);
     for (int i = 0; i < outputs; ++i) f(kY[i], y[i]);
   }
@@ -95,8 +93,7 @@ struct JoinedLinear {
       operands.value = shaped<Real>(x.value.R, {s.operand_size()});
   }
   /// Calls f(map, write of x's gradient) for each, in the order in which a graph would run them backward.
-  template <class F>
-  void backward_in_order(const F& f) const {
+  void backward_in_order(const auto& f) const {
     Write write = x.write;
     for (int i = outputs - 1; i >= 0; --i) {
       if (!y[i].gradient.data) continue;

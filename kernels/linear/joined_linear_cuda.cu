@@ -27,8 +27,7 @@ void forward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, LinearSlab
 }
 
 /// Takes number `at` of a piece's sums to the gradient that it belongs to.
-__device__ __forceinline__ void put_weight(const JoinedLinear<float>& a, const LinearSlabs& s, int r, int at,
-                                           float sum) {
+CT_DEVICE void put_weight(const JoinedLinear<float>& a, const LinearSlabs& s, int r, int at, float sum) {
   for (int i = 0; i < a.outputs; ++i) {
     if (!a.y[i].gradient.data) continue;
     const int out = a.w[i].value.dim(0), w = at - s.weight_at[i], b = at - s.bias_at[i];

@@ -33,7 +33,7 @@ struct RowBlocks {
       const int2 of = list[min(c, s.columns - 1) / 16];
       const bool there = c < s.columns && of.y + c % 16 < a.w[of.x].value.dim(0);
       const auto* from = reinterpret_cast<const Four<float>*>(
-          a.w[of.x].value.at(r) + static_cast<std::int64_t>(there ? of.y + c % 16 : 0) * D + 8 * i);
+          a.w[of.x].value.at(r) + std::int64_t{there ? of.y + c % 16 : 0} * D + 8 * i);
       uint2 low = pairs_of(from[0]), high = pairs_of(from[1]);
       if (!there) low = high = make_uint2(0, 0);
       *reinterpret_cast<uint4*>(to + c / kWgmmaRows * kBlock + i * kWgmmaLine + c % kWgmmaRows * 8) =
@@ -46,21 +46,21 @@ struct RowBlocks {
   }
   /// Four warps' own barrier.
   static __device__ void meet() {
-    asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(threadIdx.x) / 128 + 1), "n"(128) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(CT_THREAD / 128 + 1), "n"(128) : "memory");
   }
   /// Brings the rows that request() copied to registers, as operands; then the tile is free.
   static __device__ void collect(std::uint16_t* tile, unsigned (&rows)[D / 16][4]) {
     copies_end();
     meet();
-    operands(OperandRows<D>{tile}, static_cast<int>(threadIdx.x) / 32 % 4 * 16, rows);
+    operands(OperandRows<D>{tile}, CT_WARP % 4 * 16, rows);
     meet();
   }
 };
 
 /// Stores this lane's sums into columns first .. first + 8 kCount - 1 of rows of floats, or in bf16.
 template <int kCount>
-__device__ __forceinline__ void store_rows(Write mode, float* rows, bool is_bf16, int ld, int first, int n0,
-                                           int N, const float (&sums)[kCount][4]) {
+CT_DEVICE void store_rows(Write mode, float* rows, bool is_bf16, int ld, int first, int n0, int N,
+                          const float (&sums)[kCount][4]) {
   const float one[2] = {1, 1};
   if (is_bf16) {
     store(mode, HeadRows<std::uint16_t>(reinterpret_cast<std::uint16_t*>(rows) + first, ld), n0, N,
@@ -78,12 +78,11 @@ struct NarrowColumns {
   __device__ NarrowColumns(const Tensor<float>& of, int r, int ld_, int first_)
       : rows(of.at(r)), is_bf16(of.is_bf16()), ld(ld_), first(first_), N(static_cast<int>(of.rows())) {}
   __device__ bool has(int row, int c) const { return row < N && first + c < ld; }
-  __device__ std::int64_t at(int row, int c) const { return static_cast<std::int64_t>(row) * ld + first + c; }
+  __device__ std::int64_t at(int row, int c) const { return std::int64_t{row} * ld + first + c; }
   /// Number (row, c) and the next as operands, 0 outside.
   __device__ unsigned operands(int row, int c) const {
     float x[2];
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
+    CT_FOR(e, 2) {
       x[e] = 0;
       if (!has(row, c + e)) continue;
       x[e] = is_bf16 ? __uint_as_float(reinterpret_cast<const std::uint16_t*>(rows)[at(row, c + e)] << 16)
@@ -93,11 +92,10 @@ struct NarrowColumns {
   }
   __device__ void put(int row, int c, float x) const {
     if (!has(row, c)) return;
-    if (is_bf16) {
+    if (is_bf16)
       reinterpret_cast<std::uint16_t*>(rows)[at(row, c)] = static_cast<std::uint16_t>(bf16_pair(x, 0));
-    } else {
+    else
       rows[at(row, c)] = x;
-    }
   }
 };
 
@@ -111,8 +109,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
   const int blocks = Rows::blocks(s), whole = s.whole_columns(kWgmmaRows) / kWgmmaRows,
-            owner = static_cast<int>(threadIdx.x) / 128, lane = threadIdx.x % 32,
-            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+            owner = CT_THREAD / 128, lane = threadIdx.x % 32, r0 = CT_WARP % 4 * 16;
   std::uint16_t* const tile_at = ws + blocks * Rows::kBlock + owner * Rows::kTile;
   auto* const bias = reinterpret_cast<float*>(ws + blocks * Rows::kBlock + kOwners * Rows::kTile);
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), tiles = (N + kWgmmaRows - 1) / kWgmmaRows,
@@ -123,7 +120,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   Rows::load(a, s, r, list, ws);
-  for (int c = static_cast<int>(threadIdx.x); c < blocks * kWgmmaRows; c += kJoinedThreads) {
+  for (int c = CT_THREAD; c < blocks * kWgmmaRows; c += kJoinedThreads) {
     const int2 of = list[min(c, s.columns - 1) / 16];
     const Tensor<float>& b = a.b[of.x].value;
     bias[c] = b && c < s.columns && of.y + c % 16 < b.columns() ? b.at(r)[of.y + c % 16] : 0;
@@ -134,26 +131,21 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     unsigned rows[D / 16][4];
     Rows::collect(tile_at, rows);
     if (tile + walkers < tiles) Rows::request(x, D, (tile + walkers) * kWgmmaRows, N, tile_at);
-#pragma unroll 1
-    for (int b = 0; b < blocks; ++b) {
+    CT_ROLLED(int b = 0; b < blocks; ++b) {
       float y[kCount][4];
-#pragma unroll
-      for (int n = 0; n < kCount; ++n) {
+      CT_FOR(n, kCount) {
         const float2 at = *reinterpret_cast<const float2*>(bias + b * kWgmmaRows + n * 8 + 2 * (lane % 4));
         y[n][0] = y[n][2] = at.x, y[n][1] = y[n][3] = at.y;
       }
       wgmma_begin_with(y);
-#pragma unroll
-      for (int k = 0; k < D / 16; ++k) multiply_block<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
+      CT_FOR(k, D / 16) multiply_block<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
       wgmma_end(y);
       if (b >= whole) {
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
+        CT_FOR(n, kCount) {
           if (b * kWgmmaRows + n * 8 >= s.columns) continue;
           const int2 of = list[(b * kWgmmaRows + n * 8) / 16];
           const NarrowColumns to(a.y[of.x].value, r, a.w[of.x].value.dim(0), of.y);
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
+          CT_FOR(e, 4)
             to.put(tile * kWgmmaRows + r0 + lane / 4 + e / 2 * 8, n % 2 * 8 + 2 * (lane % 4) + e % 2,
                    y[n][e]);
         }
@@ -175,8 +167,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int whole = s.whole_columns(D), chunks = whole / D, owner = static_cast<int>(threadIdx.x) / 128,
-            lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int whole = s.whole_columns(D), chunks = whole / D, owner = CT_THREAD / 128, lane = threadIdx.x % 32,
+            r0 = CT_WARP % 4 * 16;
   std::uint16_t* const tile_at = ws + Rows::blocks(s) * Rows::kBlock + owner * Rows::kTile;
   const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
             tiles = (N + kWgmmaRows - 1) / kWgmmaRows, walkers = kOwners * static_cast<int>(gridDim.x);
@@ -195,21 +187,18 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   __syncthreads();
   for (; tile < tiles; tile += walkers) {
     float sums[D / 8][4] = {};
-#pragma unroll 1
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    CT_ROLLED(int chunk = 0; chunk < chunks; ++chunk) {
       unsigned rows[D / 16][4];
       Rows::collect(tile_at, rows);
       const bool last = chunk + 1 == chunks;
       request(last ? tile + walkers : tile, last ? 0 : chunk + 1);
       wgmma_begin_with(sums);
-#pragma unroll
-      for (int k = 0; k < D / 16; ++k)
+      CT_FOR(k, D / 16)
         multiply_block<true>(sums, rows[k], ws + (chunk * (D / kWgmmaRows) + k / 4) * Rows::kBlock,
                              k % 4 * 16);
       wgmma_end(sums);
     }
-#pragma unroll 1
-    for (int c = whole; c < s.columns; c += 16) {
+    CT_ROLLED(int c = whole; c < s.columns; c += 16) {
       const int2 of = list[c / 16];
       const NarrowColumns from(a.y[of.x].gradient, r, a.w[of.x].value.dim(0), of.y);
       const int row = tile * kWgmmaRows + r0 + lane / 4, column = 2 * (lane % 4);

@@ -74,20 +74,18 @@ OpCase make(const std::string& name, const Sizes& s) {
   for (std::size_t i = 0; i < s.O.size(); ++i) {
     op.input(name_of("w", i), {s.O[i], s.I}, normal());
     op.optional(s.bias && i != 1, name_of("b", i), {s.O[i]}, normal());
-    if (s.last_unused && i + 1 == s.O.size()) {
+    if (s.last_unused && i + 1 == s.O.size())
       op.output_without_gradient(name_of("y", i), {s.N, s.O[i]});
-    } else {
+    else
       op.output(name_of("y", i), {s.N, s.O[i]});
-    }
   }
   const auto configure = [s](auto& o) {
     o.precision = s.precision, o.outputs = static_cast<int>(s.O.size());
   };
-  if (s.precision == Precision::full) {
+  if (s.precision == Precision::full)
     call<JoinedLinear>(op, configure);
-  } else {
+  else
     call_forward<JoinedLinear>(op, configure);  // differences say nothing about a map that rounds
-  }
   op.oracle([s](const Values& in, Values& out) { out = maps(s, in); });
   return op.roundings(s.precision == Precision::full ? widest(s) : s.I).gradient_elements(60);
 }
@@ -244,8 +242,7 @@ class JoinedLinearOnCuda : public CudaTest {
   /// Outputs and gradients (x_out, y_out0, w_out0, b_out0, .., and _R of replica R > 0) of numbers in (-0.5, 0.5) that bf16
   /// holds. Of outputs i with is_bf16(i) gradients are bf16, and where x is bf16 the outputs too. `again`: backward once
   /// more, added: "twice_" stands before these.
-  template <class IsBf16>
-  static Results results(const Sizes& s, int replicas, std::uint64_t seed, Format of_x, const IsBf16& is_bf16,
+  static Results results(const Sizes& s, int replicas, std::uint64_t seed, Format of_x, const auto& is_bf16,
                          bool again = false) {
     TensorSet<float> set(Device::cuda);
     JoinedLinear<float> op = shaped_op<float>(s);
@@ -280,10 +277,9 @@ class JoinedLinearOnCuda : public CudaTest {
     }
     Results out;
     const auto keep = [&](const std::string& before) {
-      for (const auto& [name, t] : set.reals.all()) {
+      for (const auto& [name, t] : set.reals.all())
         for (int r = 0; r < replicas && name.find("_out") != std::string::npos; ++r)
           out[before + name + (r > 0 ? fmt::format("_{}", r) : "")] = download(Device::cuda, t, r);
-      }
     };
     const Exec exec = {.device = Device::cuda};
     forward(exec, op), backward(exec, op);

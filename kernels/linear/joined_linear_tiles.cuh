@@ -20,7 +20,7 @@ namespace crosstalk::device {
 constexpr int kJoinedThreads = 512, kJoinedRows = LinearSlabs::kRows;
 constexpr int kColumnGroups = 4;  ///< of warps; the others are groups of 16 rows
 
-__device__ __forceinline__ int place_of(int n) { return n / 2 % 2 * 8 + n / 4 % 4 * 2 + n % 2; }
+CT_DEVICE int place_of(int n) { return n / 2 % 2 * 8 + n / 4 % 4 * 2 + n % 2; }
 
 /// 64 rows of up to kColumns numbers in shared memory; `kStep` keeps banks apart.
 template <int kColumns>
@@ -31,8 +31,8 @@ struct JoinedTile {
                        kTurns = kJoinedRows / kStride;
   using Numbers = Four<float>[kTurns];
 
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
-  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
+  __device__ static int column() { return CT_THREAD % kFours * 4; }
+  __device__ static int row(int i) { return CT_THREAD / kFours + i * kStride; }
 
   /// Starts the copies of this thread's part of a tile: rows n0 .. of N, `width` columns from `first` of rows of ld.
   /// Elements outside the matrix are unspecified. `step` 2: a thread has the same places whatever the format, so that tiles
@@ -43,62 +43,46 @@ struct JoinedTile {
     Four<float>* const to = reinterpret_cast<Four<float>*>(shared) + threadIdx.x;
     if (is_bf16) {
       const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from) + first + (c < width ? c : 0);
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i)
-        copy_async<8>(
-            reinterpret_cast<uint2*>(shared) + step * (static_cast<int>(threadIdx.x) + i * kJoinedThreads),
-            pairs + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
+      CT_FOR(i, kTurns)
+        copy_async<8>(reinterpret_cast<uint2*>(shared) + step * (CT_THREAD + i * kJoinedThreads),
+                      pairs + std::int64_t{min(n0 + row(i), N - 1)} * ld);
     } else if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
       from += first + (c < width ? c : 0);
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i)
-        copy_async(to + i * kJoinedThreads, from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
+      CT_FOR(i, kTurns)
+        copy_async(to + i * kJoinedThreads, from + std::int64_t{min(n0 + row(i), N - 1)} * ld);
     } else if (ld % 2 == 0 &&
                is_aligned16(from)) {  // gates of a few heads: who waits for them holds up all tiles
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i) {
-        const float* const row_at =
-            from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld + first + c;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
+      CT_FOR(i, kTurns) {
+        const float* const row_at = from + std::int64_t{min(n0 + row(i), N - 1)} * ld + first + c;
+        CT_FOR(half, 2)
           if (c + 2 * half < width)
             copy_async<8>(reinterpret_cast<uint2*>(to + i * kJoinedThreads) + half, row_at + 2 * half);
-        }
       }
     } else {
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i) {
+      CT_FOR(i, kTurns) {
         const int n = n0 + row(i);
-        load4(from + static_cast<std::int64_t>(min(n, N - 1)) * ld + first + c, n < N ? width - c : 0, false,
+        load4(from + std::int64_t{min(n, N - 1)} * ld + first + c, n < N ? width - c : 0, false,
               to[i * kJoinedThreads].v);
       }
     }
   }
   /// Reads the numbers that request() has brought.
   __device__ static void collect(const float* shared, bool is_bf16, Numbers& x, int step = 1) {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
-      const int at = static_cast<int>(threadIdx.x) + i * kJoinedThreads;
-      if (is_bf16) {
+    CT_FOR(i, kTurns) {
+      const int at = CT_THREAD + i * kJoinedThreads;
+      if (is_bf16)
         x[i] = four_of(reinterpret_cast<const uint2*>(shared)[step * at]);
-      } else {
+      else
         x[i] = reinterpret_cast<const Four<float>*>(shared)[at];
-      }
     }
   }
   /// Zeroes the numbers outside the matrix.
   __device__ static void clear(int width, int n0, int N, Numbers& x) {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (n0 + row(i) >= N || column() + e >= width) x[i].v[e] = 0;
-      }
-    }
+    CT_FOR2(i, kTurns, e, 4)
+      if (n0 + row(i) >= N || column() + e >= width) x[i].v[e] = 0;
   }
   __device__ static void keep(const Numbers& x, std::uint16_t* to) {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
+    CT_FOR(i, kTurns) {
       const float(&v)[4] = x[i].v;
       *reinterpret_cast<uint2*>(to + row(i) * kStep + column()) =
           make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
@@ -107,35 +91,30 @@ struct JoinedTile {
 };
 
 /// The output and its column of each 16 columns of all; by every thread, before a barrier.
-__device__ __forceinline__ void list_columns(const LinearSlabs& s,
-                                             int2 (&list)[LinearSlabs::kMostColumns / 16]) {
-  for (int i = static_cast<int>(threadIdx.x); i < s.count; i += kJoinedThreads) {
+CT_DEVICE void list_columns(const LinearSlabs& s, int2 (&list)[LinearSlabs::kMostColumns / 16]) {
+  for (int i = CT_THREAD; i < s.count; i += kJoinedThreads)
     for (int c = 0; c < s.slab[i].width; c += 16)
       list[(s.slab[i].at + c) / 16] = make_int2(s.slab[i].output, s.slab[i].first + c);
-  }
 }
 
 /// Weights of all outputs as operands, [columns][kStep], zeros where there are none. kTurned: rows in their
 /// places (for products with rows of x), else columns.
 template <int D, bool kTurned>
-__device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const LinearSlabs& s, int r,
-                                             const int2* list, std::uint16_t* to) {
+CT_DEVICE void load_weights(const JoinedLinear<float>& a, const LinearSlabs& s, int r, const int2* list,
+                            std::uint16_t* to) {
   constexpr int kStep = JoinedTile<D>::kStep;
   constexpr int kBatch = 8;
   const int all = s.columns * (D / 4);
-#pragma unroll 1
-  for (int begin = static_cast<int>(threadIdx.x); begin < all; begin += kBatch * kJoinedThreads) {
+  CT_ROLLED(int begin = CT_THREAD; begin < all; begin += kBatch * kJoinedThreads) {
     Four<float> v[kBatch];
-#pragma unroll
-    for (int j = 0; j < kBatch; ++j) {  // no branch a load
+    CT_FOR(j, kBatch) {  // no branch a load
       const int at = min(begin + j * kJoinedThreads, all - 1), c = at / (D / 4), i = at % (D / 4) * 4;
       const int2 of = list[c / 16];
       const Tensor<float>& w = a.w[of.x].value;
-      const float* row = w.at(r) + static_cast<std::int64_t>(min(of.y + c % 16, w.dim(0) - 1)) * s.inputs;
+      const float* row = w.at(r) + std::int64_t{min(of.y + c % 16, w.dim(0) - 1)} * s.inputs;
       v[j] = *reinterpret_cast<const Four<float>*>(row + (i < s.inputs ? i : 0));
     }
-#pragma unroll
-    for (int j = 0; j < kBatch; ++j) {
+    CT_FOR(j, kBatch) {
       const int at = begin + j * kJoinedThreads, c = at / (D / 4), i = at % (D / 4) * 4;
       if (at >= all) break;
       const int2 of = list[c / 16];
@@ -155,7 +134,7 @@ __device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const
 
 // Copies are on their way for LinearSlabs::depth tiles, and tiles of operands alternate between two places,
 // where a barrier a tile will do, or take turns in one where shared memory is short.
-__device__ __forceinline__ void copies_wait(int depth) { depth > 1 ? copies_wait<1>() : copies_wait<0>(); }
+CT_DEVICE void copies_wait(int depth) { depth > 1 ? copies_wait<1>() : copies_wait<0>(); }
 
 /// Dynamic shared memory: weights, tiles and copies of kColumns, biases.
 template <int kColumns>
@@ -167,8 +146,8 @@ std::size_t joined_bytes(const LinearSlabs& s) {
 }
 
 /// Four neighbours of row n, as far as there are columns.
-__device__ __forceinline__ void put_four(Write mode, float* rows, bool is_bf16, std::int64_t n, int column,
-                                         int columns, bool aligned, const float (&v)[4]) {
+CT_DEVICE void put_four(Write mode, float* rows, bool is_bf16, std::int64_t n, int column, int columns,
+                        bool aligned, const float (&v)[4]) {
   if (is_bf16) {
     auto* const to = reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(rows) + n * columns + column);
     if (column >= columns) return;
@@ -183,16 +162,13 @@ __device__ __forceinline__ void put_four(Write mode, float* rows, bool is_bf16, 
     Four<float> sum = {{v[0], v[1], v[2], v[3]}};
     if (mode == Write::add) {
       const Four<float> old = *to;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sum.v[e] += old.v[e];
+      CT_FOR(e, 4) sum.v[e] += old.v[e];
     }
     *to = sum;
     return;
   }
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
+  CT_FOR(e, 4)
     if (column + e < columns) put(mode, row + column + e, v[e]);
-  }
 }
 
 template <int D>
@@ -220,14 +196,13 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   load_weights<D, true>(a, s, r, list, ws);
-  for (int c = static_cast<int>(threadIdx.x); c < s.columns; c += kJoinedThreads) {
+  for (int c = CT_THREAD; c < s.columns; c += kJoinedThreads) {
     const int2 of = list[c / 16];
     const Tensor<float>& b = a.b[of.x].value;
     const int o = of.y + c % 16;
     bias[c] = b && o < b.columns() ? b.at(r)[o] : 0;
   }
-  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
-            r0 = warp / kColumnGroups * 16;
+  const int lane = threadIdx.x % 32, warp = CT_WARP, r0 = warp / kColumnGroups * 16;
   int copy = 0, place = 0;
   for (; tile < tiles; tile += walkers, copy = (copy + 1) % depth, place ^= other) {
     const int n0 = tile * kJoinedRows;
@@ -242,12 +217,10 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     __syncthreads();
     unsigned rows[D / 16][4];
     operands(OperandRows<D>{xs}, r0, rows);
-#pragma unroll 1
-    for (int j = warp % kColumnGroups; j < s.columns / 16; j += kColumnGroups) {
+    CT_ROLLED(int j = warp % kColumnGroups; j < s.columns / 16; j += kColumnGroups) {
       const std::uint16_t* w = ws + (j * 16 + lane % 8 + lane / 16 * 8) * X::kStep + lane / 8 % 2 * 8;
       float sums[2][4] = {};
-#pragma unroll
-      for (int k = 0; k < D / 16; ++k) {
+      CT_FOR(k, D / 16) {
         unsigned b[4];
         load_matrices<false>(b, w + k * 16);
         mma_bf16(sums[0], sums[1], rows[k], b);
@@ -257,8 +230,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       const int columns = a.w[of.x].value.dim(0), column = of.y + 4 * (lane % 4);
       const Four<float> add = *reinterpret_cast<const Four<float>*>(bias + j * 16 + 4 * (lane % 4));
       const bool aligned = columns % 4 == 0 && is_aligned16(y.at(r));
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      CT_FOR(half, 2) {
         const int n = n0 + r0 + lane / 4 + 8 * half;
         const float v[4] = {sums[0][2 * half] + add.v[0], sums[0][2 * half + 1] + add.v[1],
                             sums[1][2 * half] + add.v[2], sums[1][2 * half + 1] + add.v[3]};
@@ -301,16 +273,15 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   load_weights<D, false>(a, s, r, list, ws);
-  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
-            r0 = warp / kColumnGroups * 16, c0 = warp % kColumnGroups * kOwn;
+  const int lane = threadIdx.x % 32, warp = CT_WARP, r0 = warp / kColumnGroups * 16,
+            c0 = warp % kColumnGroups * kOwn;
   float* const d_x = a.x.gradient.at(r);
   const bool aligned = is_aligned16(d_x);
   int copy = 0, place = 0;
   for (; tile < tiles; tile += walkers) {
     const int n0 = tile * kJoinedRows;
     float sums[kOwn / 8][4] = {};
-#pragma unroll 1
-    for (int i = 0; i < s.count; ++i, copy = (copy + 1) % depth, place ^= other) {
+    CT_ROLLED(int i = 0; i < s.count; ++i, copy = (copy + 1) % depth, place ^= other) {
       const LinearSlabs::Slab& slab = s.slab[i];
       std::uint16_t* const ys = tiles_at + place * Y::kSize;
       typename Y::Numbers now;
@@ -327,20 +298,17 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       for (int k = 0; k < slab.width; k += 16) {
         unsigned x[4];
         load_matrices<false>(x, rows + k);
-#pragma unroll
-        for (int n = 0; n < kOwn / 8; n += 2) {
+        CT_UNROLL(int n = 0; n < kOwn / 8; n += 2) {
           unsigned b[4];
           load_matrices<true>(b, w + k * kStep + n * 8);
           mma_bf16(sums[n], sums[n + 1], x, b);
         }
       }
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       const int n = n0 + r0 + lane / 4 + 8 * half;
       if (n >= N) continue;
-#pragma unroll
-      for (int j = 0; j < kOwn / 8; j += 2) {
+      CT_UNROLL(int j = 0; j < kOwn / 8; j += 2) {
         const float v[4] = {sums[j][2 * half], sums[j][2 * half + 1], sums[j + 1][2 * half],
                             sums[j + 1][2 * half + 1]};
         put_four(a.x.write, d_x, a.x.value.is_bf16(), n, c0 + j * 8 + 4 * (lane % 4), s.inputs, aligned, v);

@@ -8,55 +8,44 @@ namespace crosstalk::device {
 
 /// sums += ys^T xs over the rows of a tile, of outputs from o0 and columns from c0 on.
 template <int D, int kHigh, int kWide>
-__device__ __forceinline__ void add_outer(const std::uint16_t* xs, const std::uint16_t* ys, int o0, int c0,
-                                          float (&sums)[kHigh][kWide][4]) {
+CT_DEVICE void add_outer(const std::uint16_t* xs, const std::uint16_t* ys, int o0, int c0,
+                         float (&sums)[kHigh][kWide][4]) {
   using X = JoinedTile<D>;
   using Y = JoinedTile<LinearSlabs::kWidth>;
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int k = 0; k < kJoinedRows; k += 16) {
+  CT_UNROLL(int k = 0; k < kJoinedRows; k += 16) {
     unsigned rows[kHigh][4];
-#pragma unroll
-    for (int m = 0; m < kHigh; ++m)
+    CT_FOR(m, kHigh)
       load_matrices<true>(rows[m],
                           ys + (k + lane / 16 * 8 + lane % 8) * Y::kStep + o0 + m * 16 + lane / 8 % 2 * 8);
-#pragma unroll
-    for (int n = 0; n < kWide; n += 2) {
+    CT_UNROLL(int n = 0; n < kWide; n += 2) {
       unsigned b[4];
       load_matrices<true>(b, xs + (k + lane % 16) * X::kStep + c0 + n * 8 + lane / 16 * 8);
-#pragma unroll
-      for (int m = 0; m < kHigh; ++m) {
-        mma_bf16(sums[m][n], sums[m][n + 1], rows[m], b);
-      }
+      CT_FOR(m, kHigh) mma_bf16(sums[m][n], sums[m][n + 1], rows[m], b);
     }
   }
 }
 
 /// Gradients of a slab's weights into a piece, [outputs][inputs].
 template <int kHigh, int kWide>
-__device__ __forceinline__ void put_weights(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
-                                            int o0, int c0, const float (&sums)[kHigh][kWide][4]) {
+CT_DEVICE void put_weights(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab, int o0, int c0,
+                           const float (&sums)[kHigh][kWide][4]) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int m = 0; m < kHigh; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int o = o0 + m * 16 + lane / 4 + 8 * half;
-      if (o >= slab.width) continue;
-      float* to = out + s.weight_at[slab.output] + (slab.first + o) * s.inputs;
-#pragma unroll
-      for (int n = 0; n < kWide; ++n) {
-        const int c = c0 + n * 8 + 2 * (lane % 4);
-        if (c < s.inputs)
-          *reinterpret_cast<float2*>(to + c) = make_float2(sums[m][n][2 * half], sums[m][n][2 * half + 1]);
-      }
+  CT_FOR2(m, kHigh, half, 2) {
+    const int o = o0 + m * 16 + lane / 4 + 8 * half;
+    if (o >= slab.width) continue;
+    float* to = out + s.weight_at[slab.output] + (slab.first + o) * s.inputs;
+    CT_FOR(n, kWide) {
+      const int c = c0 + n * 8 + 2 * (lane % 4);
+      if (c < s.inputs)
+        *reinterpret_cast<float2*>(to + c) = make_float2(sums[m][n][2 * half], sums[m][n][2 * half + 1]);
     }
   }
 }
 
 /// Gradients of a slab's biases into a piece, of what each thread has of its columns.
-__device__ __forceinline__ void put_biases(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
-                                           const float (&side)[4], unsigned char* memory) {
+CT_DEVICE void put_biases(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
+                          const float (&side)[4], unsigned char* memory) {
   using Y = JoinedTile<LinearSlabs::kWidth>;
   __syncthreads();                                             // the tiles are read
   auto* const sides = reinterpret_cast<Four<float>*>(memory);  // [rows of a turn][fours]
@@ -65,8 +54,7 @@ __device__ __forceinline__ void put_biases(float* out, const LinearSlabs& s, con
   const int o = threadIdx.x;
   if (o >= slab.width) return;
   float sum = 0;
-#pragma unroll
-  for (int i = 0; i < Y::kStride; ++i) sum += sides[i * Y::kFours + o / 4].v[o % 4];
+  CT_FOR(i, Y::kStride) sum += sides[i * Y::kFours + o / 4].v[o % 4];
   out[s.bias_at[slab.output] + slab.first + o] = sum;
 }
 
@@ -96,33 +84,27 @@ struct FewColumns {
   bool is_bf16;
   int ld, first, width, N, end;
 
-  __device__ static int row(int i) {
-    return static_cast<int>(threadIdx.x) / kFewColumns + i * (kJoinedThreads / kFewColumns);
-  }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kFewColumns; }
-  __device__ __forceinline__ void ask(int tile, float (&next)[kTurns]) const {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
-      const std::int64_t n = static_cast<std::int64_t>(tile) * kJoinedRows + row(i),
-                         at = n * ld + first + column();
+  __device__ static int row(int i) { return CT_THREAD / kFewColumns + i * (kJoinedThreads / kFewColumns); }
+  __device__ static int column() { return CT_THREAD % kFewColumns; }
+  CT_DEVICE void ask(int tile, float (&next)[kTurns]) const {
+    CT_FOR(i, kTurns) {
+      const std::int64_t n = std::int64_t{tile} * kJoinedRows + row(i), at = n * ld + first + column();
       next[i] = 0;
       if (tile >= end || n >= N || column() >= width) continue;
       next[i] = is_bf16 ? __uint_as_float(unsigned{reinterpret_cast<const std::uint16_t*>(from)[at]} << 16)
                         : from[at];
     }
   }
-  __device__ __forceinline__ static void put(const float (&next)[kTurns], std::uint16_t* tile) {
+  CT_DEVICE static void put(const float (&next)[kTurns], std::uint16_t* tile) {
     constexpr int kStep = JoinedTile<LinearSlabs::kWidth>::kStep;
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i)
-      tile[row(i) * kStep + column()] = static_cast<std::uint16_t>(bf16_pair(next[i], 0));
+    CT_FOR(i, kTurns) tile[row(i) * kStep + column()] = static_cast<std::uint16_t>(bf16_pair(next[i], 0));
   }
 };
 
 /// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x is bf16, and d_y is too or is_few().
 /// kDepth: tiles on their way.
 template <int D, bool kOperands, int kDepth>
-__device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
+CT_DEVICE void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
   using X = JoinedTile<D>;
   using Y = JoinedTile<LinearSlabs::kWidth>;
   constexpr int kOwn = D / kColumnGroups,
@@ -136,7 +118,7 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
             tiles = (N + kJoinedRows - 1) / kJoinedRows;
   const int piece = static_cast<int>(blockIdx.x) / s.count;
   const LinearSlabs::Slab slab = s.slab[static_cast<int>(blockIdx.x) % s.count];
-  const int end = static_cast<int>(static_cast<std::int64_t>(tiles) * (piece + 1) / s.pieces);
+  const int end = static_cast<int>(std::int64_t{tiles} * (piece + 1) / s.pieces);
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
   const int ld = a.w[slab.output].value.dim(0);
@@ -158,17 +140,14 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
     }
     copies_commit();
   };
-  const int warp = static_cast<int>(threadIdx.x) / 32, o0 = warp / kColumnGroups * kOwnRows,
-            c0 = warp % kColumnGroups * kOwn;
+  const int warp = CT_WARP, o0 = warp / kColumnGroups * kOwnRows, c0 = warp % kColumnGroups * kOwn;
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
-  int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
+  int tile = static_cast<int>(std::int64_t{tiles} * piece / s.pieces);
   const FewColumns columns{g, y_is_bf16, ld, slab.first, slab.width, N, end};
   float next[FewColumns::kTurns] = {};
   if (few) columns.ask(tile, next);
-#pragma unroll
-  for (int i = 0; i < kDepth; ++i) request(tile + i, i);
-#pragma unroll 1
-  for (int place = 0; tile < end; ++tile, place = (place + 1) % kPlaces) {
+  CT_FOR(i, kDepth) request(tile + i, i);
+  CT_ROLLED(int place = 0; tile < end; ++tile, place = (place + 1) % kPlaces) {
     const int n0 = tile * kJoinedRows;
     const float* const from = raw + place * (Y::kRaw + X::kRaw);
     std::uint16_t *const ys = tiles_at + place * (Y::kSize + X::kSize), *const xs = ys + Y::kSize;
@@ -181,12 +160,10 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
         columns.ask(tile + 1, next);
         __syncthreads();
       } else if (biased) {
-#pragma unroll
-        for (int i = 0; i < Y::kTurns; ++i) {
+        CT_FOR(i, Y::kTurns) {
           const Four<float> now =
               four_of(*reinterpret_cast<const uint2*>(ys + Y::row(i) * Y::kStep + Y::column()));
-#pragma unroll
-          for (int e = 0; e < 4; ++e) side[e] += now.v[e];
+          CT_FOR(e, 4) side[e] += now.v[e];
         }
       }
     } else {
@@ -196,11 +173,7 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
         typename Y::Numbers now;
         Y::collect(from, y_is_bf16, now);
         Y::clear(slab.width, n0, N, now);
-#pragma unroll
-        for (int i = 0; i < Y::kTurns; ++i) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) side[e] += now[i].v[e];
-        }
+        CT_FOR2(i, Y::kTurns, e, 4) side[e] += now[i].v[e];
         Y::keep(now, ys);
       }
       {
@@ -215,7 +188,7 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
     if (o0 < slab.width) add_outer<D>(xs, ys, o0, c0, sums);
   }
   copies_end();
-  float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
+  float* const out = a.pieces.value.at(r) + std::int64_t{piece} * s.piece_size;
   put_weights(out, s, slab, o0, c0, sums);
   if (biased) put_biases(out, s, slab, side, memory);
 }
@@ -244,11 +217,10 @@ void weights_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Line
                  per_replica(s.count * s.pieces, a.x.value.R), kJoinedThreads, bytes, a, s);
     return true;
   };
-  if (operands) {
+  if (operands)
     launch.template operator()<true, 3>() || launch.template operator()<true, 1>();
-  } else {
+  else
     launch.template operator()<false, 2>() || launch.template operator()<false, 1>();
-  }
   sum_pieces<float, 32, 16>(
       exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
       [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; }, keep);

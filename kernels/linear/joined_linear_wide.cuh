@@ -36,14 +36,11 @@ constexpr std::size_t kWideBytesOf =
 static_assert(kWideBytesOf<2> == kWideBytes);
 
 /// Place of eight columns from 8 chunk of a row in a piece, or in pieces whose rows follow each other.
-__device__ __forceinline__ int wide_place(int row, int chunk) {
-  return row * kWideBlock + (chunk ^ row % 8) * 8;
-}
+CT_DEVICE int wide_place(int row, int chunk) { return row * kWideBlock + (chunk ^ row % 8) * 8; }
 
 /// d += a b: 16 numbers of a sum from k on, and 128 columns: rows of two pieces, or (kTurned) columns.
 template <bool kTurned>
-__device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned (&a)[4],
-                                              const std::uint16_t* pieces, int k) {
+CT_DEVICE void multiply_wide(float (&d)[16][4], const unsigned (&a)[4], const std::uint16_t* pieces, int k) {
 #if CROSSTALK_WGMMA
   const std::uint64_t address = __cvta_generic_to_shared(pieces + (kTurned ? k * kWideBlock : k));
   constexpr std::uint64_t kPieces = kTurned ? kWidePiece * 2 / 16 : 1, kEightRows = 8 * kWideBlock * 2 / 16,
@@ -51,8 +48,7 @@ __device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned 
   wgmma_bf16<kTurned>(d, a, (address >> 4 & 0x3fff) | kPieces << 16 | kEightRows << 32 | kSwizzled, true);
 #else
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < 16; n += 2) {
+  CT_UNROLL(int n = 0; n < 16; n += 2) {
     unsigned b[4];
     if (kTurned) {
       load_matrices<true>(
@@ -66,7 +62,7 @@ __device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned 
 }
 
 /// Of a block: its output and first column.
-__device__ __forceinline__ int2 output_of(const JoinedLinear<float>& a, const LinearSlabs& s, int block) {
+CT_DEVICE int2 output_of(const JoinedLinear<float>& a, const LinearSlabs& s, int block) {
   int of = 0;
   while (of + 1 < a.outputs && s.first_block[of + 1] <= block) ++of;
   return make_int2(of, (block - s.first_block[of]) * kWideBlock);
@@ -82,19 +78,18 @@ struct WideMatrix {
 /// 64 rows and columns of a matrix on their way to shared memory, eight neighbours a thread at a time.
 template <int kThreads>
 struct WidePart {
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % 8 * 8; }
-  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 8 + i * (kThreads / 8); }
+  __device__ static int column() { return CT_THREAD % 8 * 8; }
+  __device__ static int row(int i) { return CT_THREAD / 8 + i * (kThreads / 8); }
   static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kThreads;
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
     return tile + wide_place(row(i), column() / 8);
   }
-  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile) {
+  CT_DEVICE static void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile) {
     const int c = c0 + column();
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
+    CT_FOR(i, kTurns) {
       const int n = n0 + row(i);
       const bool there = n < m.rows && c < m.columns;
-      const std::int64_t at = there ? static_cast<std::int64_t>(n) * m.columns + c : 0;
+      const std::int64_t at = there ? std::int64_t{n} * m.columns + c : 0;
       if (m.is_bf16) {
         copy_async_or_zero(place(tile, i), reinterpret_cast<const std::uint16_t*>(m.data) + at,
                            there ? 16 : 0);
@@ -110,13 +105,11 @@ struct WidePart {
     }
   }
   /// Adds up the columns of what request() has brought as bf16.
-  __device__ static __forceinline__ void add_columns(std::uint16_t* tile, float (&side)[8]) {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
+  CT_DEVICE static void add_columns(std::uint16_t* tile, float (&side)[8]) {
+    CT_FOR(i, kTurns) {
       const uint4 x = *reinterpret_cast<const uint4*>(place(tile, i));
       const Four<float> low = four_of(make_uint2(x.x, x.y)), high = four_of(make_uint2(x.z, x.w));
-#pragma unroll
-      for (int e = 0; e < 4; ++e) side[e] += low.v[e], side[4 + e] += high.v[e];
+      CT_FOR(e, 4) side[e] += low.v[e], side[4 + e] += high.v[e];
     }
   }
 };
@@ -128,12 +121,12 @@ struct WideRaw {
   __device__ static int place(int row, int c) {
     return row * kWideBlock + (c / 4 ^ row / 2 % 4 * 2) * 4 + c % 4;
   }
-  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, float* tile) {
+  CT_DEVICE static void request(const WideMatrix& m, int n0, int c0, float* tile) {
     const auto copy = [&]<int kEach>(std::integral_constant<int, kEach>, int valid) {
       for (int i = threadIdx.x; i < kWideBlock * valid / kEach; i += kWideThreads) {
         const int row = i * kEach / valid, c = i * kEach % valid;
         const bool there = n0 + row < m.rows;
-        const std::int64_t at = there ? static_cast<std::int64_t>(n0 + row) * m.columns + c0 + c : 0;
+        const std::int64_t at = there ? std::int64_t{n0 + row} * m.columns + c0 + c : 0;
         copy_async_or_zero<4 * kEach>(tile + place(row, c), m.data + at, there ? 4 * kEach : 0);
       }
     };
@@ -142,19 +135,13 @@ struct WideRaw {
     constexpr std::integral_constant<int, 4> kFours;
     valid == kWideBlock ? copy(kFours, kWideBlock) : copy(kFours, valid);
   }
-  __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
-#pragma unroll
-    for (int i = 0; i < Part::kTurns; ++i) {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) side[e] += tile[place(Part::row(i), Part::column() + e)];
-    }
+  CT_DEVICE static void add_columns(const float* tile, float (&side)[8]) {
+    CT_FOR2(i, Part::kTurns, e, 8) side[e] += tile[place(Part::row(i), Part::column() + e)];
   }
   /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
-  __device__ static __forceinline__ void read(unsigned (&a)[4], const float* tile, int k, int r0) {
-    const int row = k + 2 * (static_cast<int>(threadIdx.x) % 4),
-              c = r0 + static_cast<int>(threadIdx.x) % 32 / 4;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
+  CT_DEVICE static void read(unsigned (&a)[4], const float* tile, int k, int r0) {
+    const int row = k + 2 * (CT_THREAD % 4), c = r0 + CT_LANE / 4;
+    CT_FOR(i, 4)
       a[i] = bf16_pair(tile[place(row + i / 2 * 8, c + i % 2 * 8)],
                        tile[place(row + i / 2 * 8 + 1, c + i % 2 * 8)]);
   }
@@ -171,8 +158,8 @@ __global__ void __launch_bounds__(kThreads)
   const int of = block.x, o = block.y + row % kWideBlock;
   Four<float> low = {}, high = {};
   if (o < a.w[of].value.dim(0) && c < s.inputs) {
-    const auto* from = reinterpret_cast<const Four<float>*>(a.w[of].value.at(r) +
-                                                            static_cast<std::int64_t>(o) * s.inputs + c);
+    const auto* from =
+        reinterpret_cast<const Four<float>*>(a.w[of].value.at(r) + std::int64_t{o} * s.inputs + c);
     low = from[0], high = from[1];
   }
   const uint2 x = pairs_of(low), y = pairs_of(high);
@@ -180,8 +167,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// This lane's sums into columns c0 .. of rows n0 .. of a tensor of N rows of C numbers.
-__device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16, int C, int c0, int n0, int N,
-                                          const float (&sums)[8][4]) {
+CT_DEVICE void put_block(Write mode, float* rows, bool is_bf16, int C, int c0, int n0, int N,
+                         const float (&sums)[8][4]) {
   if (is_bf16 && mode == Write::overwrite) {
     const float one[2] = {1, 1};
     const HeadRows<std::uint16_t> to(reinterpret_cast<std::uint16_t*>(rows) + c0, C);
@@ -189,15 +176,13 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
   }
   const int lane = threadIdx.x % 32;
   const bool pairs = C % 2 == 0 && is_aligned16(rows);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  CT_FOR(half, 2) {
     const int n = n0 + lane / 4 + 8 * half;
     if (n >= N) continue;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    CT_FOR(j, 8) {
       const int c = c0 + j * 8 + 2 * (lane % 4);
       if (c >= C) continue;
-      const std::int64_t at = static_cast<std::int64_t>(n) * C + c;
+      const std::int64_t at = std::int64_t{n} * C + c;
       float x = sums[j][2 * half], y = sums[j][2 * half + 1];
       if (is_bf16) {
         auto* const to = reinterpret_cast<unsigned*>(reinterpret_cast<std::uint16_t*>(rows) + at);
@@ -236,8 +221,7 @@ struct WideMap {
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
             input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2,
             pairs = kForward ? output_pairs : input_pairs, above = static_cast<int>(blockIdx.x) / pairs;
-  const int lane = threadIdx.x % 32, group = static_cast<int>(threadIdx.x) / 128,
-            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int lane = threadIdx.x % 32, group = CT_THREAD / 128, r0 = CT_WARP % 4 * 16;
   /// Of a weights' tile: which part of the rows it sums over.
   const int piece = kWeights ? above / output_pairs : 0;
   const int begin = kWeights ? share(piece) : 0, end = kWeights   ? share(piece + 1)  ///< steps of the sum
@@ -263,22 +247,21 @@ struct WideMap {
   __device__ int row_of(int tile) const {
     return kWeights ? above % output_pairs * 2 : tile / pairs * kGroups * kWideBlock;
   }
-  __device__ __forceinline__ void begin_tile(int n) { pair = tile(n) % pairs, first_row = row_of(tile(n)); }
+  CT_DEVICE void begin_tile(int n) { pair = tile(n) % pairs, first_row = row_of(tile(n)); }
 
   __device__ int share(int part) const {
     const int all = (N + kWideBlock - 1) / kWideBlock;
-    return static_cast<int>(static_cast<std::int64_t>(all) * part / s.pieces);
+    return static_cast<int>(std::int64_t{all} * part / s.pieces);
   }
-  __device__ __forceinline__ WideMatrix d_y(int block, int& column) const {
+  CT_DEVICE WideMatrix d_y(int block, int& column) const {
     const int2 of = output_of(a, s, block);
     if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
     const Tensor<float>& t = a.y[of.x].gradient;
     column = of.y;
     return {t.at(r), t.is_bf16(), N, t.columns()};
   }
-  __device__ __forceinline__ void find(Outputs& own) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+  CT_DEVICE void find(Outputs& own) {
+    CT_FOR(h, 2) {
       WideOutputs& of = own[h];
       of.column = 0, of.matrix = d_y(first_row + h, of.column);
       of.raw = !of.matrix.is_bf16;
@@ -288,32 +271,29 @@ struct WideMap {
     raw = own[0].raw || own[1].raw;
     if (raw) stages = 2, left_size = 2 * kWidePiece, stage_size = 6 * kWidePiece;
   }
-  __device__ __forceinline__ std::uint16_t* stage(int n) const { return tiles + n % stages * stage_size; }
+  CT_DEVICE std::uint16_t* stage(int n) const { return tiles + n % stages * stage_size; }
   /// The next step's copies, also those of the next tile while this one is written.
-  __device__ __forceinline__ void request(const Outputs& own) {
+  CT_DEVICE void request(const Outputs& own) {
     std::uint16_t* const to = stage(asked++);
     const bool some = asked_tile < tiles_here && asked_step < end;
     const int at = asked_step * kWideBlock, next = tile(asked_tile), row0 = row_of(next);
-#pragma unroll
-    for (int h = 0; h < kGroups && some; ++h) {
+    CT_UNROLL(int h = 0; h < kGroups && some; ++h) {
       std::uint16_t* const left = to + h * left_size;
       const int row = row0 + h * kWideBlock;
       if constexpr (kForward) {
         Part::request(x, row, at, left);
       } else if constexpr (kWeights) {
-        if (own[h].raw) {
+        if (own[h].raw)
           WideRaw::request(own[h].matrix, at, own[h].column, reinterpret_cast<float*>(left));
-        } else {
+        else
           Part::request(own[h].matrix, at, own[h].column, left);
-        }
       } else {
         int from = 0;
         const WideMatrix y = d_y(asked_step, from);
         Part::request(y, row, from, left);
       }
     }
-#pragma unroll
-    for (int h = 0; h < 2 && some; ++h) {
+    CT_UNROLL(int h = 0; h < 2 && some; ++h) {
       const int column = (next % pairs * 2 + h) * kWideBlock;
       std::uint16_t* const right = to + kGroups * left_size + h * kWidePiece;
       kForward ? Part::request(w, column, at, right) : Part::request(kWeights ? x : w, at, column, right);
@@ -322,34 +302,27 @@ struct WideMap {
     if (++asked_step >= end) asked_step = begin, ++asked_tile;
   }
   /// Sums begin as biases.
-  __device__ __forceinline__ void add_biases(Sums& sums) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+  CT_DEVICE void add_biases(Sums& sums) const {
+    CT_FOR(h, 2) {
       const int2 of = output_of(a, s, 2 * pair + h);
       if (2 * pair + h >= s.count || !a.b[of.x].value) continue;
       const float* const b = a.b[of.x].value.at(r);
       const int width = a.w[of.x].value.dim(0);
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int o = of.y + n * 8 + 2 * (lane % 4) + e;
-          sums[8 * h + n][e] = sums[8 * h + n][2 + e] = o < width ? b[o] : 0;
-        }
+      CT_FOR2(n, 8, e, 2) {
+        const int o = of.y + n * 8 + 2 * (lane % 4) + e;
+        sums[8 * h + n][e] = sums[8 * h + n][2 + e] = o < width ? b[o] : 0;
       }
     }
   }
   /// Zeroes what floats outside a matrix are read from.
-  __device__ __forceinline__ void clear() const {
+  CT_DEVICE void clear() const {
     auto* const all = reinterpret_cast<uint4*>(tiles);
     for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads) all[i] = {};
     __syncthreads();
   }
   /// This warp's rows of the left factor of a step.
-  __device__ __forceinline__ void read(const std::uint16_t* left, bool floats,
-                                       unsigned (&rows)[kWideBlock / 16][4]) const {
-#pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k) {
+  CT_DEVICE void read(const std::uint16_t* left, bool floats, unsigned (&rows)[kWideBlock / 16][4]) const {
+    CT_FOR(k, kWideBlock / 16) {
       if (floats) {
         WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
       } else if constexpr (kWeights) {
@@ -360,19 +333,15 @@ struct WideMap {
       }
     }
   }
-  __device__ __forceinline__ void add_sides(std::uint16_t* left, const Outputs& own, Sides& side) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (own[h].side && own[h].raw) {
+  CT_DEVICE void add_sides(std::uint16_t* left, const Outputs& own, Sides& side) const {
+    CT_FOR(h, 2)
+      if (own[h].side && own[h].raw)
         WideRaw::add_columns(reinterpret_cast<const float*>(left + h * left_size), side[h]);
-      } else if (own[h].side) {
+      else if (own[h].side)
         Part::add_columns(left + h * left_size, side[h]);
-      }
-    }
   }
-  __device__ __forceinline__ void put(const Sums& sums) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
+  CT_DEVICE void put(const Sums& sums) const {
+    CT_FOR(h, 2) {
       const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
       const int column = (2 * pair + h) * kWideBlock, row = first_row + group * kWideBlock + r0;
       if constexpr (kForward) {
@@ -392,30 +361,23 @@ struct WideMap {
       }
     }
   }
-  __device__ float* out() const {
-    return a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
-  }
-  __device__ __forceinline__ void put_sides(float* all,
-                                            Sides& side) const {  // all: [warp][block][64 columns]
-    __syncthreads();                                              // tiles are read
-    const int warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
-        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
-        if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
-      }
+  __device__ float* out() const { return a.pieces.value.at(r) + std::int64_t{piece} * s.piece_size; }
+  CT_DEVICE void put_sides(float* all,
+                           Sides& side) const {  // all: [warp][block][64 columns]
+    __syncthreads();                             // tiles are read
+    const int warp = CT_WARP;
+    CT_FOR2(h, 2, e, 8) {
+      side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
+      side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
+      if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
     }
     __syncthreads();
-    const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;
+    const int h = CT_THREAD / kWideBlock, c = threadIdx.x % kWideBlock;
     if (h > 1 || first_row + h >= s.count) return;
     const int2 of = output_of(a, s, first_row + h);
     if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
     float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
+    CT_FOR(i, kWideThreads / 32) sum += all[(i * 2 + h) * kWideBlock + c];
     out()[s.bias_at[of.x] + of.y + c] = sum;
   }
 };
@@ -434,16 +396,13 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
   tile.begin_tile(0);
   if constexpr (kWeights) tile.find(own);
   if (kWeights && tile.raw) tile.clear();
-#pragma unroll 1
-  for (int i = 0; i < tile.stages - 1; ++i) tile.request(own);
+  CT_ROLLED(int i = 0; i < tile.stages - 1; ++i) tile.request(own);
   int taken = 0;
-#pragma unroll 1
-  for (int n = 0; n < tile.tiles_here; ++n) {
+  CT_ROLLED(int n = 0; n < tile.tiles_here; ++n) {
     typename Tile::Sums sums = {};
     tile.begin_tile(n);
     if constexpr (kForward) tile.add_biases(sums);
-#pragma unroll 1
-    for (int step = tile.begin; step < tile.end; ++step) {
+    CT_ROLLED(int step = tile.begin; step < tile.end; ++step) {
       std::uint16_t* const left = tile.stage(taken++);
       tile.raw ? copies_wait<0>() : copies_wait<kStagesOf<kGroups> - 2>();
       fence_async();
@@ -451,8 +410,7 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
       unsigned rows[kWideBlock / 16][4];
       tile.read(left + tile.group * tile.left_size, tile.group == 0 ? own[0].raw : own[1].raw, rows);
       wgmma_begin_with(sums);
-#pragma unroll
-      for (int k = 0; k < kWideBlock / 16; ++k)
+      CT_FOR(k, kWideBlock / 16)
         multiply_wide<!kForward>(sums, rows[k], left + kGroups * tile.left_size, 16 * k);
       wgmma_commit();
       tile.request(own);
@@ -466,7 +424,7 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
 }
 
 inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
-  const std::int64_t pieces = static_cast<std::int64_t>(s.count) * kWideBlock * s.whole_inputs() / 8;
+  const std::int64_t pieces = std::int64_t{s.count} * kWideBlock * s.whole_inputs() / 8;
   launch(exec, "joined_linear (operands)", round_weights<kWideThreads>,
          per_replica(blocks_for(pieces, kWideThreads), a.x.value.R), kWideThreads, 0, a, s);
 }

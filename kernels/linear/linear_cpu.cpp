@@ -22,13 +22,11 @@ using ConstStrided = Eigen::Map<const Matrix<Real>, 0, Eigen::OuterStride<>>;
 // Rows (or columns) of one work item: fixed, so that a product's bits know nothing of threads.
 constexpr std::int64_t kBlock = 64;
 
-template <class Target, class Product>
-void put_product(Write mode, Target&& target, const Product& product) {
-  if (mode == Write::add) {
+void put_product(Write mode, auto&& target, const auto& product) {
+  if (mode == Write::add)
     target.noalias() += product;
-  } else {
+  else
     target.noalias() = product;
-  }
 }
 
 /// use(a, b), both rounded where the precision asks for it.
@@ -39,11 +37,10 @@ void with_operands(Precision precision, const A& a, const B& b, const Use& use) 
   const auto round = [precision](Real e) { return rounded(precision, e); };
   const Matrix<Real> x = a.unaryExpr(round), y = b.unaryExpr(round);
   const auto map = [](const auto& like, const Matrix<Real>& m) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(like)>, ConstMatrixMap<Real>>) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(like)>, ConstMatrixMap<Real>>)
       return ConstMatrixMap<Real>(m.data(), m.rows(), m.cols());
-    } else {
+    else
       return ConstStrided<Real>(m.data(), m.rows(), m.cols(), Eigen::OuterStride<>(m.cols()));
-    }
   };
   use(map(a, x), map(b, y));
 }

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(32 * kWarps) one_output(const __grid_constant_
   const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y,
             in = a.x.value.columns();
   if (n >= a.x.value.rows()) return;
-  const Real* x = a.x.value.at(r) + static_cast<std::int64_t>(n) * in;
+  const Real* x = a.x.value.at(r) + std::int64_t{n} * in;
   const Real* w = a.w.value.at(r);
   Real y = 0;
   for (int i = threadIdx.x % 32; i < in; i += 32)
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(32 * kWarps) one_output_d_x(const __grid_const
             in = a.x.gradient.columns();
   if (n >= a.x.gradient.rows()) return;
   const Real d_y = rounded(a.precision, a.y.gradient.at(r)[n]);
-  Real* d_x = a.x.gradient.at(r) + static_cast<std::int64_t>(n) * in;
+  Real* d_x = a.x.gradient.at(r) + std::int64_t{n} * in;
   for (int i = threadIdx.x % 32; i < in; i += 32)
     put(a.x.write, d_x + i, d_y * rounded(a.precision, a.w.value.at(r)[i]));
 }
@@ -47,13 +47,11 @@ struct Rounding : Product<Real, kAlongA, kAlongB> {
 
   __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
     Product<Real, kAlongA, kAlongB>::load_a(row, k, v, side);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
+    CT_FOR(i, 4) v[i] = rounded(precision, v[i]);
   }
   __device__ void load_b(int column, int k, Real (&v)[4]) const {
     Product<Real, kAlongA, kAlongB>::load_b(column, k, v);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
+    CT_FOR(i, 4) v[i] = rounded(precision, v[i]);
   }
 };
 
@@ -69,8 +67,7 @@ Operand<Real> written(const Tensor<Real>& t, int ld) {
 
 /// Calls f(first, rows) for parts of n rows: products count elements of a matrix in 31 bits. There is one
 /// part, but for tensors of 8 GiB and more.
-template <class F>
-void in_parts(int n, int columns, const F& f) {
+void in_parts(int n, int columns, const auto& f) {
   constexpr std::int64_t kElements = INT32_MAX, kUnit = 128;
   const std::int64_t most = std::max(kUnit, kElements / std::max(1, columns) / kUnit * kUnit);
   for (std::int64_t first = 0; first < n; first += most)
@@ -100,14 +97,12 @@ struct WeightGradient : Rounding<Real, false, false> {
   __device__ bool wants_side(int column) const { return d_b_ && column == 0; }
   template <int W>
   __device__ static void add_side(const Real (&v)[W], Real* side) {
-#pragma unroll
-    for (int i = 0; i < W; ++i) side[i] += v[i];
+    CT_FOR(i, W) side[i] += v[i];
   }
   __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
     Product<Real, false, false>::load_a(row, k, v, side);
     add_side(v, side);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rounded(this->precision, v[i]);
+    CT_FOR(i, 4) v[i] = rounded(this->precision, v[i]);
   }
   template <int W>
   __device__ void store(int row, int column, Real (&v)[W], Real side) const {
@@ -126,9 +121,9 @@ void weight_gradient_by_pieces(const Exec& exec, const Linear<Real>& a) {
   WeightGradient<Real> product;
   product.M = out, product.N = in, product.K = n;
   product.a = read_only(a.y.gradient, out);
-  product.a.batch = static_cast<std::int64_t>(n) * out;
+  product.a.batch = std::int64_t{n} * out;
   product.b = read_only(a.x.value, in);
-  product.b.batch = static_cast<std::int64_t>(n) * in;
+  product.b.batch = std::int64_t{n} * in;
   product.c = {a.pieces.value.data, replica, columns, in};
   if (a.b.wanted()) {
     product.d_b = {a.pieces.value.data + Linear<Real>::padded(out * in), replica, columns, 0};
@@ -136,8 +131,7 @@ void weight_gradient_by_pieces(const Exec& exec, const Linear<Real>& a) {
   }
   product.precision = a.precision;
   gemm<Real>(exec, "linear backward (w)", product, P, R, a.precision);
-  const std::int64_t weights = static_cast<std::int64_t>(out) * in,
-                     gap = Linear<Real>::padded(out * in) - weights;
+  const std::int64_t weights = std::int64_t{out} * in, gap = Linear<Real>::padded(out * in) - weights;
   sum_pieces<Real, 256, 1>(
       exec, "linear backward (pieces)", R, weights + (a.b.wanted() ? out : 0), P, columns,
       [=] __device__(int r, std::int64_t i) { return a.pieces.value.at(r) + (i < weights ? i : i + gap); },

@@ -65,10 +65,9 @@ OpCase rounding_forward(const std::string& name, Precision precision, int N, int
   call_forward<Linear>(op, [=](auto& o) { o.precision = precision; });
   op.oracle([=](const Values& in, Values& out) {
     const Numbers x = rounded_to(precision, in["x"]), w = rounded_to(precision, in["w"]);
-    for (int n = 0; n < N; ++n) {
+    for (int n = 0; n < N; ++n)
       for (int o = 0; o < O; ++o)
         out.real["y"].push_back(in["b"][o] + sum_of_products(x.data() + n * I, 1, w.data() + o * I, 1, I));
-    }
   });
   return op.roundings(std::max(I, 2));
 }
@@ -169,8 +168,12 @@ class LinearOnCuda : public CudaTest {};
 TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
   constexpr int N = (1 << 20) + 200, I = 2048, O = 2;
   constexpr std::size_t kRow = I * sizeof(float), kBytes = N * kRow;
-  if (few_replicas()) GTEST_SKIP() << "too slow";
-  if (free_memory(Device::cuda) < kBytes + kBytes / 4) GTEST_SKIP() << "needs 11 GiB";
+  if (few_replicas()) {
+    GTEST_SKIP() << "too slow";
+  }
+  if (free_memory(Device::cuda) < kBytes + kBytes / 4) {
+    GTEST_SKIP() << "needs 11 GiB";
+  }
   Buffer large(Device::cuda, kBytes), small(Device::cuda, 2 * N * O * sizeof(float)),
       weights(Device::cuda, 2 * O * kRow);
   large.fill_zero(), small.fill_zero(), weights.fill_zero();

@@ -31,7 +31,7 @@ void gate_gradients(const Exec& exec, const Swiglu<float>& a) {
     const int second = at >= s.weight_at[1] ? 1 : 0;
     const std::int64_t i = at - (second ? s.weight_at[1] : s.weight_at[0]);
     const In<float>& w = second ? a.up : a.gate;
-    if (i < static_cast<std::int64_t>(a.H()) * W && w.wanted()) put(w.write, w.gradient.at(r) + i, sum);
+    if (i < std::int64_t{a.H()} * W && w.wanted()) put(w.write, w.gradient.at(r) + i, sum);
   });
 }
 

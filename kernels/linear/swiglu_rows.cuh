@@ -21,32 +21,27 @@ struct SwigluBlocks {
 
   /// Starts the copies of slab `at` of one replica's weights, by all threads.
   static __device__ void request_slab(const std::uint16_t* from, int at, std::uint16_t* to) {
-    const auto* source = reinterpret_cast<const uint4*>(from + static_cast<std::int64_t>(at) * kSlab);
-    for (int i = static_cast<int>(threadIdx.x); i < kSlab / 8; i += kSwigluThreads)
+    const auto* source = reinterpret_cast<const uint4*>(from + std::int64_t{at} * kSlab);
+    for (int i = CT_THREAD; i < kSlab / 8; i += kSwigluThreads)
       copy_async(reinterpret_cast<uint4*>(to) + i, source + i);
   }
   /// Brings rows n0 .. n0 + 63 of N to a tile, by four warps: operands in the background, floats at once. Rows beyond N
   /// are unspecified.
   static __device__ void request_rows(const Tensor<float>& x, int r, int n0, int N, std::uint16_t* tile) {
     if (x.is_bf16()) return RowBlocks<W>::request(x.bf16_at(r), W, n0, N, tile);
-    const int thread = static_cast<int>(threadIdx.x) % 128;
+    const int thread = CT_THREAD % 128;
 #pragma unroll 4
     for (int i = 0; i < kWgmmaRows * (W / 4) / 128; ++i) {
       const int at = thread + i * 128, row = at / (W / 4), c = at % (W / 4) * 4;
-      *reinterpret_cast<uint2*>(tile + row * kStep + c) = pairs_of(*reinterpret_cast<const Four<float>*>(
-          x.at(r) + static_cast<std::int64_t>(min(n0 + row, N - 1)) * W + c));
+      *reinterpret_cast<uint2*>(tile + row * kStep + c) = pairs_of(
+          *reinterpret_cast<const Four<float>*>(x.at(r) + std::int64_t{min(n0 + row, N - 1)} * W + c));
     }
   }
 };
 
 /// Sums as operands of the next product: their columns are what it sums over.
-__device__ __forceinline__ void operands_of(const float (&x)[8][4], unsigned (&a)[4][4]) {
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      a[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
-  }
+CT_DEVICE void operands_of(const float (&x)[8][4], unsigned (&a)[4][4]) {
+  CT_FOR2(k, 4, i, 4) a[k][i] = bf16_pair(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 
 /// Weights of 64 units of one of the maps, which blockIdx.x counts, as operands in their block.
@@ -55,16 +50,14 @@ __global__ void __launch_bounds__(256) pack_units(const __grid_constant__ Swiglu
   using Blocks = SwigluBlocks<W>;
   const int r = blockIdx.y, map = static_cast<int>(blockIdx.x) % 3,
             first = static_cast<int>(blockIdx.x) / 3 * kWgmmaRows, H = a.H();
-  std::uint16_t* const to =
-      a.blocks.value.bf16_at(r) + static_cast<std::int64_t>(blockIdx.x) * Blocks::kBlock;
+  std::uint16_t* const to = a.blocks.value.bf16_at(r) + std::int64_t{blockIdx.x} * Blocks::kBlock;
   const float* const w = (map == 0 ? a.gate : map == 1 ? a.up : a.down).value.at(r);
   const std::int64_t of_unit = map == 2 ? 1 : W, of_column = map == 2 ? H : 1;
-  for (int at = static_cast<int>(threadIdx.x); at < kWgmmaRows * (W / 8); at += 256) {
+  for (int at = CT_THREAD; at < kWgmmaRows * (W / 8); at += 256) {
     const int unit = at % kWgmmaRows, c = at / kWgmmaRows * 8;
     const float* const from = w + (first + unit) * of_unit + c * of_column;
     unsigned v[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = bf16_pair(from[2 * i * of_column], from[(2 * i + 1) * of_column]);
+    CT_FOR(i, 4) v[i] = bf16_pair(from[2 * i * of_column], from[(2 * i + 1) * of_column]);
     *reinterpret_cast<uint4*>(to + c / 8 * kWgmmaLine + unit * 8) = make_uint4(v[0], v[1], v[2], v[3]);
   }
 }
@@ -72,13 +65,12 @@ __global__ void __launch_bounds__(256) pack_units(const __grid_constant__ Swiglu
 /// A block's walk over its rows, 64 for each owner at a time, and for each over slabs of weights, `depth` (1 or 2) of
 /// which are in shared memory: begin(next) in front of the slabs, use(slab, n0, weights) of each, end(n0, next) behind them; rows n0 .., then next ..
 template <int W, class Begin, class Use, class End>
-__device__ __forceinline__ void walk_slabs(const Swiglu<float>& a, int depth, int N, std::uint16_t* ws,
-                                           const Begin& begin, const Use& use, const End& end) {
+CT_DEVICE void walk_slabs(const Swiglu<float>& a, int depth, int N, std::uint16_t* ws, const Begin& begin,
+                          const Use& use, const End& end) {
   using Blocks = SwigluBlocks<W>;
   const std::uint16_t* const weights = a.blocks.value.bf16_at(static_cast<int>(blockIdx.y));
   constexpr int kRows = kSwigluOwners * kWgmmaRows;
-  const int owner = static_cast<int>(threadIdx.x) / 128, slabs = a.H() / kWgmmaRows,
-            step = static_cast<int>(gridDim.x) * kRows;
+  const int owner = CT_THREAD / 128, slabs = a.H() / kWgmmaRows, step = static_cast<int>(gridDim.x) * kRows;
   const auto request = [&](int slab, int place) {
     Blocks::request_slab(weights, slab, ws + place * Blocks::kSlab);
   };
@@ -107,12 +99,11 @@ __device__ __forceinline__ void walk_slabs(const Swiglu<float>& a, int depth, in
 
 /// g += x G^T and u += x U^T of 64 units, whose weights are the first two blocks of a slab.
 template <int W>
-__device__ __forceinline__ void gate_and_up(const unsigned (&rows)[W / 16][4], const std::uint16_t* w,
-                                            float (&g)[8][4], float (&u)[8][4]) {
+CT_DEVICE void gate_and_up(const unsigned (&rows)[W / 16][4], const std::uint16_t* w, float (&g)[8][4],
+                           float (&u)[8][4]) {
   wgmma_begin_with(g);
   wgmma_begin_with(u);
-#pragma unroll
-  for (int k = 0; k < W / 16; ++k) {
+  CT_FOR(k, W / 16) {
     multiply_block<false>(g, rows[k], w, 16 * k);
     multiply_block<false>(u, rows[k], w + SwigluBlocks<W>::kBlock, 16 * k);
   }
@@ -126,8 +117,8 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
   using Blocks = SwigluBlocks<W>;
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
-            owner = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), owner = CT_THREAD / 128,
+            r0 = CT_WARP % 4 * 16;
   std::uint16_t* const tile = ws + depth * Blocks::kSlab + owner * Blocks::kTile;
   unsigned rows[W / 16][4];
   float y[W / 8][4];
@@ -139,22 +130,16 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
         operands(OperandRows<W>{tile}, r0, rows);
         RowBlocks<W>::meet();
         if (next < N) Blocks::request_rows(a.x.value, r, next, N, tile);
-#pragma unroll
-        for (int n = 0; n < W / 8; ++n) y[n][0] = y[n][1] = y[n][2] = y[n][3] = 0;
+        CT_FOR(n, W / 8) y[n][0] = y[n][1] = y[n][2] = y[n][3] = 0;
       },
       [&](int, int, const std::uint16_t* w) {
         float g[8][4] = {}, u[8][4] = {};
         gate_and_up<W>(rows, w, g, u);
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) g[n][e] = __fdividef(g[n][e], 1 + __expf(-g[n][e])) * u[n][e];
-        }
+        CT_FOR2(n, 8, e, 4) g[n][e] = __fdividef(g[n][e], 1 + __expf(-g[n][e])) * u[n][e];
         unsigned h[4][4];
         operands_of(g, h);
         wgmma_begin_with(y);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) multiply_block<true>(y, h[k], w + 2 * Blocks::kBlock, 16 * k);
+        CT_FOR(k, 4) multiply_block<true>(y, h[k], w + 2 * Blocks::kBlock, 16 * k);
         wgmma_end(y);
       },
       [&](int n0, int) { store_rows(Write::overwrite, a.y.value.at(r), false, W, 0, n0 + r0, N, y); });
@@ -167,8 +152,8 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
   using Blocks = SwigluBlocks<W>;
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), H = a.H(),
-            owner = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), H = a.H(), owner = CT_THREAD / 128,
+            r0 = CT_WARP % 4 * 16;
   std::uint16_t *const x_tile = ws + depth * Blocks::kSlab + 2 * owner * Blocks::kTile, *const y_tile =
                                                                                             x_tile +
                                                                                             Blocks::kTile;
@@ -182,8 +167,7 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
   walk_slabs<W>(
       a, depth, N, ws,
       [&](int) {
-#pragma unroll
-        for (int n = 0; n < W / 8; ++n) d_x[n][0] = d_x[n][1] = d_x[n][2] = d_x[n][3] = 0;
+        CT_FOR(n, W / 8) d_x[n][0] = d_x[n][1] = d_x[n][2] = d_x[n][3] = 0;
       },
       [&](int slab, int n0, const std::uint16_t* w) {
         float g[8][4] = {}, u[8][4] = {}, d[8][4] = {};
@@ -196,20 +180,15 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
           unsigned rows[W / 16][4];
           operands(OperandRows<W>{y_tile}, r0, rows);
           wgmma_begin_with(d);
-#pragma unroll
-          for (int k = 0; k < W / 16; ++k) multiply_block<false>(d, rows[k], w + 2 * Blocks::kBlock, 16 * k);
+          CT_FOR(k, W / 16) multiply_block<false>(d, rows[k], w + 2 * Blocks::kBlock, 16 * k);
           wgmma_end(d);
         }
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const float x = g[n][e], v = u[n][e], d_h = d[n][e], s = __fdividef(1, 1 + __expf(-x)),
-                        open = x * s;
-            d[n][e] = open * v;                         // h
-            g[n][e] = d_h * v * s * (1 + x * (1 - s));  // d_g
-            u[n][e] = d_h * open;                       // d_u
-          }
+        CT_FOR2(n, 8, e, 4) {
+          const float x = g[n][e], v = u[n][e], d_h = d[n][e], s = __fdividef(1, 1 + __expf(-x)),
+                      open = x * s;
+          d[n][e] = open * v;                         // h
+          g[n][e] = d_h * v * s * (1 + x * (1 - s));  // d_g
+          u[n][e] = d_h * open;                       // d_u
         }
         const int at = slab * kWgmmaRows;
         store_rows(Write::overwrite, a.h.value.at(r), true, H, at, n0 + r0, N, d);
@@ -219,8 +198,7 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
         operands_of(g, d_g);
         operands_of(u, d_u);
         wgmma_begin_with(d_x);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
+        CT_FOR(k, 4) {
           multiply_block<true>(d_x, d_g[k], w, 16 * k);
           multiply_block<true>(d_x, d_u[k], w + Blocks::kBlock, 16 * k);
         }

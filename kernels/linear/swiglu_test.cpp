@@ -89,9 +89,8 @@ std::vector<std::map<std::string, Numbers>> run(const Sizes& s, int first, int R
   }
   set.reals.add("y", R, {s.N, s.W}), set.reals.add("d_y", R, {s.N, s.W}, format("d_y"));
   set.allocate();
-  for (int r = 0; r < R; ++r) {
+  for (int r = 0; r < R; ++r)
     for (const auto& [name, x] : drawn(s, first + r)) upload(Device::cuda, set.real(name), r, x);
-  }
   // By hand: "d_gate" and "d_up" name the gradients of inputs here, and workspace of the op.
   Swiglu<float> op;
   op.device = Device::cuda;
@@ -167,15 +166,16 @@ TEST_F(SwigluOnCuda, AddsToGradients) {
     const Sizes s{100, W, 128, false};
     if (W == 128 && shared_memory_limit() < 163 * 1024) {
       EXPECT_THROW(run(s, 0, 1, 2), std::logic_error) << "not covered";
-    } else {
+    } else
       expect_near(run(s, 0, 1, 2)[0], oracle(s, drawn(s, 0)), 2);
-    }
   }
 }
 
 // Where two slabs of weights do not fit, one comes after the other.
 TEST_F(SwigluOnCuda, LessSharedMemory) {
-  if (shared_memory_limit() < 163 * 1024) GTEST_SKIP() << "one fits at most";
+  if (shared_memory_limit() < 163 * 1024) {
+    GTEST_SKIP() << "one fits at most";
+  }
   const Sizes s{300, 128, 256};
   const auto want = run(s, 0, 2);
   const SharedLimit limit(130);

@@ -31,8 +31,8 @@ constexpr int kWarps = 4;
 
 template <class Real>
 __global__ void __launch_bounds__(32 * kWarps) answers_of_rows(const __grid_constant__ Answers<Real> a) {
-  const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32;
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const int r = static_cast<int>(blockIdx.y), lane = CT_LANE;
+  const std::int64_t n = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   if (n >= a.x.rows()) return;
   Best<Real> best;
   for (int v = lane; v < a.V(); v += 32) best.take(a.logit(r, n, v), v);
@@ -47,13 +47,12 @@ template <int kCount, class Real>
 __device__ void copy_turned(const Tensor<Real>& x, int r, std::int64_t first, std::int64_t rows, int column,
                             Real (&to)[kDepth][kCount]) {
   const int D = x.columns();
-  for (int i = static_cast<int>(threadIdx.x); i < kCount * kDepth / 4; i += kThreads) {
+  for (int i = CT_THREAD; i < kCount * kDepth / 4; i += kThreads) {
     const int row = i % kCount, at = column + i / kCount * 4;
     const bool there = first + row < rows;
     Real four[4];
     load4(x.at(r) + (there ? (first + row) * D + at : 0), there ? D - at : 0, D % 4 == 0, four);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) to[i / kCount * 4 + k][row] = four[k];
+    CT_FOR(k, 4) to[i / kCount * 4 + k][row] = four[k];
   }
 }
 
@@ -64,9 +63,9 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ __align__(16) Real x[kDepth][kRows], w[kDepth][kClasses];
   __shared__ Real tops[kRows];
   __shared__ int classes[kRows];
-  const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32, rank = static_cast<int>(blockIdx.x) % cluster;
-  const std::int64_t rows = a.x.rows(), first = static_cast<std::int64_t>(blockIdx.x) / cluster * kRows;
+  const int r = static_cast<int>(blockIdx.y), lane = CT_LANE, warp = CT_WARP,
+            rank = static_cast<int>(blockIdx.x) % cluster;
+  const std::int64_t rows = a.x.rows(), first = std::int64_t{blockIdx.x} / cluster * kRows;
   const int D = a.x.columns(), V = a.V();
   Best<Real> best[4];
   for (int begin = rank * kClasses; begin < V; begin += cluster * kClasses) {
@@ -76,34 +75,23 @@ __global__ void __launch_bounds__(kThreads)
       copy_turned(a.x, r, first, rows, column, x);
       copy_turned(a.w, r, begin, V, column, w);
       __syncthreads();
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
+      CT_FOR(k, kDepth) {
         Real left[4], right[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) left[i] = x[k][4 * warp + i], right[i] = w[k][4 * lane + i];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-#pragma unroll
-          for (int j = 0; j < 4; ++j) sum[i][j] += left[i] * right[j];
-        }
+        CT_FOR(i, 4) left[i] = x[k][4 * warp + i], right[i] = w[k][4 * lane + i];
+        CT_FOR2(i, 4, j, 4) sum[i][j] += left[i] * right[j];
       }
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int v = begin + 4 * lane + j;
-        if (v < V) best[i].take(sum[i][j], v);
-      }
+    CT_FOR2(i, 4, j, 4) {
+      const int v = begin + 4 * lane + j;
+      if (v < V) best[i].take(sum[i][j], v);
     }
   }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  CT_FOR(i, 4) {
     best[i].join_lanes();
     if (lane == 0) tops[4 * warp + i] = best[i].top, classes[4 * warp + i] = best[i].of;
   }
   cluster_barrier(cluster);
-  const int row = static_cast<int>(threadIdx.x);
+  const int row = CT_THREAD;
   if (rank == 0 && row < kRows) {
     Best<Real> all;
     for (int other = 0; other < cluster; ++other)
@@ -117,11 +105,9 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Real>
 void run_cuda(const Exec& exec, const Answers<Real>& a) {
-  if (!a.w) {
-    launch(exec, "answers", answers_of_rows<Real>, per_replica(blocks_for(a.x.rows(), kWarps), a.x.R),
-           32 * kWarps, 0, a);
-    return;
-  }
+  if (!a.w)
+    return launch(exec, "answers", answers_of_rows<Real>, per_replica(blocks_for(a.x.rows(), kWarps), a.x.R),
+                  32 * kWarps, 0, a);
   const int tiles = (a.V() + kClasses - 1) / kClasses;
   const int cluster = has_clusters(answers_of_words<Real>) ? std::min(kMostBlocks, tiles) : 1;
   launch_clusters(cluster, exec, "answers", answers_of_words<Real>,

@@ -12,7 +12,7 @@ using namespace device;
 constexpr int kThreads = 256, kHeld = 32, kShortRow = 256;
 
 template <class Real>
-__device__ __forceinline__ Real exp_of(Real x) {
+CT_DEVICE Real exp_of(Real x) {
   if constexpr (sizeof(Real) == 4) return ::expf(x);
   return ::exp(x);
 }
@@ -21,7 +21,7 @@ __device__ __forceinline__ Real exp_of(Real x) {
 enum class RowTeam { block, warp };
 
 template <RowTeam kTeam, class Real, class F>
-__device__ __forceinline__ Real over_team(Real x, const F& f) {
+CT_DEVICE Real over_team(Real x, const F& f) {
   if constexpr (kTeam == RowTeam::warp) return x;
   return over_warps(x, f);
 }
@@ -41,23 +41,20 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == sizeof(float) ? 4 : 
   const int target = op.target.value.at(r)[n];
   if (target < 0) {
     if (first == 0) op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
-    if (gradients) {
+    if (gradients)
       for (int v = first; v < V; v += kSize) y[v] = 0;
-    }
     return;
   }
   Real held[kFits ? kOwn : 1];
   if constexpr (kFits) {
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
+    CT_FOR(i, kOwn) {
       const int v = first + i * kSize;
       if (v < V) held[i] = y[v];
     }
   }
   const auto each = [&](auto&& f) {
     if constexpr (kFits) {
-#pragma unroll
-      for (int i = 0; i < kOwn; ++i) {
+      CT_FOR(i, kOwn) {
         const int v = first + i * kSize;
         if (v < V) f(v, held[i]);
       }
@@ -100,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
     rounded_rows(const __grid_constant__ CrossEntropy<float> op, std::int64_t begin, bool gradients,
                  const __grid_constant__ Tensor<float> apart) {
   const int r = blockIdx.y, fours = op.V() / 4;
-  const std::int64_t n = begin + blockIdx.x, first = static_cast<std::int64_t>(blockIdx.x) * op.V();
+  const std::int64_t n = begin + blockIdx.x, first = std::int64_t{blockIdx.x} * op.V();
   const float* const y = op.logits.value.at(r) + first;
   const auto* const x = reinterpret_cast<const Four<float>*>(y);
   auto* const out = reinterpret_cast<uint2*>(apart.bf16_at(r) + first);
@@ -117,14 +114,12 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i < fours; i += kThreads) {
     const Four<float> some = x[i];
     const float before = top;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
+    CT_FOR(e, 4) {
       top = fmaxf(top, some.v[e]);
       lost = lost || (4 * i + e != target && !(some.v[e] < right));
     }
     total *= power_of_two((before - top) * kLog2E);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) total += power_of_two((some.v[e] - top) * kLog2E);
+    CT_FOR(e, 4) total += power_of_two((some.v[e] - top) * kLog2E);
   }
   const float mine = top;
   top = over_warps(warp_max(top), [](float a, float b) { return fmaxf(a, b); });
@@ -138,8 +133,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 4
   for (int i = threadIdx.x; gradients && i < fours; i += kThreads) {
     Four<float> some = x[i];
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
+    CT_FOR(e, 4)
       some.v[e] = power_of_two((some.v[e] - top) * kLog2E) * factor - (4 * i + e == target ? share : 0);
     out[i] = pairs_of(some);
   }
@@ -207,17 +201,16 @@ void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTile
   launch_early(exec, "cross_entropy (operands)", round_operands<D>,
                per_replica(blocks_for(rows * (D / 8), kEntropyThreads), op.x.value.R), kEntropyThreads, 0,
                op);
-  if (gradients && op.x.wanted()) {
+  if (gradients && op.x.wanted())
     rows_in_tiles<D, true>(exec, op, tiles);
-  } else {
+  else
     rows_in_tiles<D, false>(exec, op, tiles);
-  }
   if (gradients && op.w.wanted()) words_in_tiles<D>(exec, op, tiles);
 }
 
 /// x in bf16, eight numbers a thread.
 __global__ void __launch_bounds__(kThreads) round_rows(const __grid_constant__ CrossEntropy<float> op) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int r = blockIdx.y;
   if (i >= op.x.value.size() / 8) return;
   float v[4], u[4];
@@ -261,8 +254,8 @@ void by_products(const Exec& exec, const CrossEntropy<float>& op, bool gradients
     const Tensor<float> kept = part(at.sum_at, V, D);
     const bool first = begin == 0, last = begin + count == rows;
     sum_pieces<float, 256, 1>(
-        exec, "cross_entropy backward (pieces)", R, static_cast<std::int64_t>(V) * D, at.maps.pieces,
-        at.maps.piece_size, [=] __device__(int r, std::int64_t i) { return maps.pieces.value.at(r) + i; },
+        exec, "cross_entropy backward (pieces)", R, std::int64_t{V} * D, at.maps.pieces, at.maps.piece_size,
+        [=] __device__(int r, std::int64_t i) { return maps.pieces.value.at(r) + i; },
         [=] __device__(int r, std::int64_t i, float sum) {
           if (!first) sum += kept.at(r)[i];
           last ? put(w.write, w.gradient.at(r) + i, sum) : put(Write::overwrite, kept.at(r) + i, sum);

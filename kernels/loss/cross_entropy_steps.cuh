@@ -44,17 +44,15 @@ struct EntropySide {
   int rows;
 
   __device__ const std::uint16_t* at(int row, int column) const {
-    return numbers + static_cast<std::int64_t>(row / kEntropyStep) * kEntropyStep * D +
-           column / 8 * kEntropyLine + row % kEntropyStep * 8 + column % 8;
+    return numbers + std::int64_t{row / kEntropyStep} * kEntropyStep * D + column / 8 * kEntropyLine +
+           row % kEntropyStep * 8 + column % 8;
   }
   /// Rows row and row + 8 as the left operand of mma.
   __device__ void read(int row, unsigned (&a)[D / 16][4]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const auto* from = reinterpret_cast<const unsigned*>(
-          at(min(row + 8 * half, rows - 1), 2 * (static_cast<int>(threadIdx.x) % 4)));
-#pragma unroll
-      for (int k = 0; k < D / 16; ++k) {
+    CT_FOR(half, 2) {
+      const auto* from =
+          reinterpret_cast<const unsigned*>(at(min(row + 8 * half, rows - 1), 2 * (CT_THREAD % 4)));
+      CT_FOR(k, D / 16) {
         a[k][half] = from[k * kEntropyLine];
         a[k][2 + half] = from[k * kEntropyLine + kEntropyLine / 2];
       }
@@ -86,7 +84,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
     round_operands(const __grid_constant__ CrossEntropy<float> op) {
   wait_for_earlier();
   constexpr int kPieces = kEntropyStep * D / 8;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kEntropyThreads + threadIdx.x,
+  const std::int64_t i = std::int64_t{blockIdx.x} * kEntropyThreads + threadIdx.x,
                      rows = EntropyTiles::whole(op.rows());
   const int r = blockIdx.y, within = static_cast<int>(i % kPieces), column = within / kEntropyStep * 8,
             C = op.x.value.columns();
@@ -105,10 +103,10 @@ __global__ void __launch_bounds__(kEntropyThreads)
 }
 
 /// Steps of a part: from and to.
-__device__ __forceinline__ int2 entropy_steps(int rows, int part, int parts) {
+CT_DEVICE int2 entropy_steps(int rows, int part, int parts) {
   const int steps = (rows + kEntropyStep - 1) / kEntropyStep;
-  return make_int2(static_cast<int>(static_cast<std::int64_t>(steps) * part / parts),
-                   static_cast<int>(static_cast<std::int64_t>(steps) * (part + 1) / parts));
+  return make_int2(static_cast<int>(std::int64_t{steps} * part / parts),
+                   static_cast<int>(std::int64_t{steps} * (part + 1) / parts));
 }
 
 /// Steps of one side on their way through shared memory, with what belongs to their rows where kPairs.
@@ -134,9 +132,8 @@ class EntropySteps {
       barriers_made();
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
       for (int i = 0; i < min(count_, kStages); ++i) request(i);
-    }
 #else
     for (int i = 0; i < kAhead; ++i) request(i);
 #endif
@@ -183,7 +180,7 @@ class EntropySteps {
   __device__ void request(int i) {
     std::uint16_t* const to = numbers_ + i % kStages * kEntropyStage<D>;
     float2* const to_pairs = pairs_ + i % kStages * kEntropyStep;
-    const std::uint16_t* const from = from_ + static_cast<std::int64_t>(i) * kEntropyStep * D;
+    const std::uint16_t* const from = from_ + std::int64_t{i} * kEntropyStep * D;
     const float2* const from_pairs = from_pairs_ + i * kEntropyStep;
 #if CROSSTALK_WGMMA
     constexpr unsigned kNumbers = kEntropyStep * D * sizeof(std::uint16_t),
@@ -196,9 +193,8 @@ class EntropySteps {
     constexpr int kPieces = kEntropyStep * D / 8;
     static_assert(kPieces % kEntropyThreads == 0);
     if (i < count_) {
-      const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll
-      for (int turn = 0; turn < kPieces / kEntropyThreads; ++turn) {
+      const int thread = CT_THREAD;
+      CT_FOR(turn, kPieces / kEntropyThreads) {
         const int at = thread + turn * kEntropyThreads;
         copy_async(to + at % kEntropyStep * EntropyTile<D>::kStep + at / kEntropyStep * 8, from + at * 8);
       }
@@ -229,8 +225,8 @@ struct EntropyProducts {
   unsigned weights[kEntropyStep / 16][4] = {};      ///< of the step before, as operands
 
   /// Takes the block's rows from `first`, of which the lane's are `row` and row + 8; before a barrier.
-  __device__ __forceinline__ void take(const EntropySide<D>& side, [[maybe_unused]] int first, int row,
-                                       [[maybe_unused]] unsigned char* memory) {
+  CT_DEVICE void take(const EntropySide<D>& side, [[maybe_unused]] int first, int row,
+                      [[maybe_unused]] unsigned char* memory) {
 #if CROSSTALK_WGMMA
     if (threadIdx.x >= 128) give_turn(0);
 #endif
@@ -255,17 +251,15 @@ struct EntropyProducts {
   }
   /// y = logits; the step before is added to the sums until settle(). The two groups of warps take turns: while one's products
   /// are made the other has exponentials. last: of the steps.
-  __device__ __forceinline__ void begin(const std::uint16_t* step,
-                                        [[maybe_unused]] const std::uint16_t* before,
-                                        [[maybe_unused]] bool last) {
+  CT_DEVICE void begin(const std::uint16_t* step, [[maybe_unused]] const std::uint16_t* before,
+                       [[maybe_unused]] bool last) {
 #if CROSSTALK_WGMMA
-    const int group = static_cast<int>(threadIdx.x) / 128;
+    const int group = CT_THREAD / 128;
     const std::uint64_t words = wgmma_columns<kEntropyLine>(step);
     hold();
     await_turn(group);
     wgmma_begin();
-#pragma unroll
-    for (int k = 0; k < D / 16; ++k) {
+    CT_FOR(k, D / 16) {
       if constexpr (kEntropyHolds<D>) {
         wgmma_bf16<false>(y, rows[k], wgmma_ahead(words, 2 * k * kEntropyLine), k > 0);
       } else {
@@ -280,21 +274,19 @@ struct EntropyProducts {
     wgmma_wait<kMix ? 1 : 0>(y);
 #else
     const EntropyTile<D> tile{const_cast<std::uint16_t*>(step)};
-    if constexpr (kEntropyHolds<D>) {
+    if constexpr (kEntropyHolds<D>)
       scores(rows, tile, 0, y);
-    } else {
-      scores(EntropyTile<D>{own}, static_cast<int>(threadIdx.x) / 32 * 16, tile, 0, y);
-    }
+    else
+      scores(EntropyTile<D>{own}, CT_WARP * 16, tile, 0, y);
 #endif
   }
-  __device__ __forceinline__ void settle() {
+  CT_DEVICE void settle() {
     if constexpr (kMix) wgmma_wait<0>(sums);
   }
   /// y as weights of the step's rows.
-  __device__ __forceinline__ void weigh([[maybe_unused]] const std::uint16_t* step) {
+  CT_DEVICE void weigh([[maybe_unused]] const std::uint16_t* step) {
 #if CROSSTALK_WGMMA
-#pragma unroll
-    for (int j = 0; j < kEntropyStep / 16; ++j) {
+    CT_FOR(j, kEntropyStep / 16) {
       const float(&left)[4] = y[2 * j], (&right)[4] = y[2 * j + 1];
       weights[j][0] = bf16_pair(left[0], left[1]), weights[j][1] = bf16_pair(left[2], left[3]);
       weights[j][2] = bf16_pair(right[0], right[1]), weights[j][3] = bf16_pair(right[2], right[3]);
@@ -304,7 +296,7 @@ struct EntropyProducts {
 #endif
   }
   /// Adds the last step.
-  __device__ __forceinline__ void end([[maybe_unused]] const std::uint16_t* last) {
+  CT_DEVICE void end([[maybe_unused]] const std::uint16_t* last) {
 #if CROSSTALK_WGMMA
     if constexpr (kMix) {
       hold();
@@ -316,53 +308,39 @@ struct EntropyProducts {
   }
 
  private:
-  __device__ __forceinline__ void mix_weights(const std::uint16_t* step) {
+  CT_DEVICE void mix_weights(const std::uint16_t* step) {
     const std::uint64_t words = wgmma_rows<kEntropyLine>(step);
-#pragma unroll
-    for (int j = 0; j < kEntropyStep / 16; ++j) {
+    CT_FOR(j, kEntropyStep / 16) {
       constexpr int kWide = D < 128 ? D : 128;  // columns of a product
-#pragma unroll
-      for (int c = 0; c < D; c += kWide)
+      CT_UNROLL(int c = 0; c < D; c += kWide)
         wgmma_bf16<true>(reinterpret_cast<float(&)[kWide / 8][4]>(sums[c / 8]), weights[j],
                          wgmma_ahead(words, c / 8 * kEntropyLine + j * 16 * 8), true);
     }
     wgmma_commit();
   }
   /// Barriers 1 and 2, of group 0 and of group 1.
-  __device__ __forceinline__ static void await_turn(int group) {
+  CT_DEVICE static void await_turn(int group) {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kEntropyThreads) : "memory");
   }
-  __device__ __forceinline__ static void give_turn(int group) {
+  CT_DEVICE static void give_turn(int group) {
     asm volatile("bar.arrive %0, %1;" ::"r"(1 + group), "n"(kEntropyThreads) : "memory");
   }
   /// Numbers that products take are made before those begin.
-  __device__ __forceinline__ void hold() {
+  CT_DEVICE void hold() {
     if constexpr (kMix) {
-#pragma unroll
-      for (int j = 0; j < kEntropyStep / 16; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(weights[j][e]));
-      }
-#pragma unroll
-      for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(sums[n][e]));
-      }
+      CT_FOR2(j, kEntropyStep / 16, e, 4) asm volatile("" : "+r"(weights[j][e]));
+      CT_FOR2(n, D / 8, e, 4) asm volatile("" : "+f"(sums[n][e]));
     }
   }
 };
 
 /// A block's sums of part `part` to memory.
 template <int D>
-__device__ __forceinline__ void store_pieces(float* piece, int part, int rows, int row,
-                                             const float (&sums)[D / 8][4]) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
+CT_DEVICE void store_pieces(float* piece, int part, int rows, int row, const float (&sums)[D / 8][4]) {
+  CT_FOR(half, 2) {
     if (row + 8 * half >= rows) continue;
-    float* to = piece + (static_cast<std::int64_t>(part) * rows + row + 8 * half) * D +
-                2 * (static_cast<int>(threadIdx.x) % 4);
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n)
+    float* to = piece + (std::int64_t{part} * rows + row + 8 * half) * D + 2 * (CT_THREAD % 4);
+    CT_FOR(n, D / 8)
       *reinterpret_cast<float2*>(to + n * 8) = make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
   }
 }

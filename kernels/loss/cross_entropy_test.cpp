@@ -87,10 +87,9 @@ TEST(CrossEntropyTest, GradientsWithTheLoss) {
   apart.fill(a, {0, 1}), eager.fill(b, {0, 1});
   apart.run_forward(Exec{}, a), apart.run_backward(Exec{}, a);
   eager.run_forward(Exec{}, b);
-  for (const char* name : {"d_x", "d_w"}) {
+  for (const char* name : {"d_x", "d_w"})
     for (int r = 0; r < 2; ++r)
       EXPECT_TRUE(identical(name, b.real(name).at(r), a.real(name).at(r), a.real(name).size()));
-  }
 }
 
 // No slot used: nothing to average over, and nothing to learn.

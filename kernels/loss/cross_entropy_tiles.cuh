@@ -39,47 +39,35 @@ struct EntropyRows {
   EntropySums of[2];
 
   /// The largest logits of a step's tokens from v0 on, of which `words` end the vocabulary, but for targets, which are noted.
-  __device__ __forceinline__ void largest(float (&y)[kEntropyCount][4], int step, int words,
-                                          float (&most)[2]) {
+  CT_DEVICE void largest(float (&y)[kEntropyCount][4], int step, int words, float (&most)[2]) {
     most[0] = most[1] = -INFINITY;
     const auto has = [&](int half) { return target[half] / kEntropyStep == step && target[half] >= 0; };
     // Few steps have somebody's target, and one the end of the vocabulary.
     if ((step + 1) * kEntropyStep > words || has(0) || has(1)) {
-      const int v0 = step * kEntropyStep + 2 * (static_cast<int>(threadIdx.x) % 4);
-#pragma unroll
-      for (int n = 0; n < kEntropyCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int v = v0 + n * 8 + e % 2;
-          if (v >= words) y[n][e] = -INFINITY;
-          if (v == target[e / 2]) {
-            of[e / 2].right = y[n][e];
-          } else {
-            most[e / 2] = fmaxf(most[e / 2], y[n][e]);
-          }
-        }
+      const int v0 = step * kEntropyStep + 2 * (CT_THREAD % 4);
+      CT_FOR2(n, kEntropyCount, e, 4) {
+        const int v = v0 + n * 8 + e % 2;
+        if (v >= words) y[n][e] = -INFINITY;
+        if (v == target[e / 2])
+          of[e / 2].right = y[n][e];
+        else
+          most[e / 2] = fmaxf(most[e / 2], y[n][e]);
       }
     } else {
-#pragma unroll
-      for (int n = 0; n < kEntropyCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) most[e / 2] = fmaxf(most[e / 2], y[n][e]);
-      }
+      CT_FOR2(n, kEntropyCount, e, 4) most[e / 2] = fmaxf(most[e / 2], y[n][e]);
     }
   }
   /// Raises the bases where logits rise well above them, by all lanes of a warp: true if sums so far are to be scaled.
-  __device__ __forceinline__ bool rise(const float (&most)[2], float (&scale)[2]) {
+  CT_DEVICE bool rise(const float (&most)[2], float (&scale)[2]) {
     constexpr float kSlack = 8;
     float top[2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    CT_FOR(half, 2) {
       of[half].rival = fmaxf(of[half].rival, most[half]);
       top[half] = fmaxf(most[half], of[half].right) * kLog2E;
     }
     const bool rises = __any_sync(kFullWarp, top[0] > of[0].base + kSlack || top[1] > of[1].base + kSlack);
     if (rises) {  // the four lanes of a row have one base
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      CT_FOR(half, 2) {
         EntropySums& s = of[half];
         float base = fmaxf(s.base, top[half]);
         base = fmaxf(base, __shfl_xor_sync(kFullWarp, base, 1));
@@ -91,15 +79,12 @@ struct EntropyRows {
     return rises;
   }
   /// Logits become exponentials, which are summed.
-  __device__ __forceinline__ void add(float (&y)[kEntropyCount][4]) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+  CT_DEVICE void add(float (&y)[kEntropyCount][4]) {
+    CT_FOR(half, 2) {
       EntropySums& s = of[half];
       const float base = s.base == -INFINITY ? 0 : s.base;
-#pragma unroll
-      for (int n = 0; n < kEntropyCount; ++n) {
-#pragma unroll
-        for (int e = 2 * half; e < 2 * half + 2; ++e) {
+      CT_FOR(n, kEntropyCount) {
+        CT_UNROLL(int e = 2 * half; e < 2 * half + 2; ++e) {
           y[n][e] = power_of_two(fmaf(y[n][e], kLog2E, -base));
           s.total += y[n][e];
         }
@@ -107,12 +92,10 @@ struct EntropyRows {
     }
   }
   /// Writes both rows, of which the first is `row` of `rows`, to a part.
-  __device__ __forceinline__ void put(int row, int rows, float4* part) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
+  CT_DEVICE void put(int row, int rows, float4* part) {
+    CT_FOR(half, 2) {
       EntropySums& s = of[half];
-#pragma unroll
-      for (int offset = 1; offset < 4; offset *= 2) {
+      CT_UNROLL(int offset = 1; offset < 4; offset *= 2) {
         s.total += __shfl_xor_sync(kFullWarp, s.total, offset);
         s.rival = fmaxf(s.rival, __shfl_xor_sync(kFullWarp, s.rival, offset));
         s.right = fmaxf(s.right, __shfl_xor_sync(kFullWarp, s.right, offset));
@@ -132,18 +115,16 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   const int part = static_cast<int>(blockIdx.x) % tiles.parts, r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);
   const int first = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows,
-            row = first + static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+            row = first + CT_WARP * 16 + CT_LANE / 4;
   EntropyProducts<D, kMix> products;
   products.take(view.x, first, row, memory);
   EntropyRows rows;
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
+  CT_FOR(half, 2)
     rows.target[half] = row + 8 * half < view.x.rows ? op.target.value.at(r)[row + 8 * half] : -1;
   const int2 part_steps = entropy_steps(view.w.rows, part, tiles.parts);
   EntropySteps<D, false> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.w, view.row, part_steps);
   const std::uint16_t* before = steps.numbers();
-#pragma unroll 1
-  for (int step = part_steps.x; step < part_steps.y; ++step) {
+  CT_ROLLED(int step = part_steps.x; step < part_steps.y; ++step) {
     const std::uint16_t* const now = steps.numbers();
     steps.acquire();
     products.begin(now, before, step + 1 == part_steps.y);
@@ -155,13 +136,8 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
     products.settle();
     steps.release_before();
     if constexpr (kMix) {
-      if (rises) {
-#pragma unroll
-        for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) products.sums[n][e] *= scale[e / 2];
-        }
-      }
+      if (rises)
+        CT_FOR2(n, D / 8, e, 4) products.sums[n][e] *= scale[e / 2];
       products.weigh(now);
     }
     before = now;
@@ -169,7 +145,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   }
   products.end(before);
   if constexpr (kMix) store_pieces<D>(view.piece, part, view.x.rows, row, products.sums);
-  rows.put(row, view.x.rows, view.part + static_cast<std::int64_t>(part) * view.x.rows);
+  rows.put(row, view.x.rows, view.part + std::int64_t{part} * view.x.rows);
 }
 
 /// Joins the parts of a row, a warp a row; kMix: d_x.
@@ -177,14 +153,14 @@ template <int D, bool kMix>
 __global__ void __launch_bounds__(kEntropyThreads)
     finish_rows(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
   wait_for_earlier();
-  const int n = static_cast<int>(blockIdx.x) * kEntropyWarps + static_cast<int>(threadIdx.x) / 32,
-            r = blockIdx.y, lane = threadIdx.x % 32;
+  const int n = static_cast<int>(blockIdx.x) * kEntropyWarps + CT_WARP, r = blockIdx.y,
+            lane = threadIdx.x % 32;
   const EntropyView<D> view(op, tiles, r);
   const int rows = view.x.rows;
   if (n >= EntropyTiles::whole(rows)) return;
   const int target = n < rows ? op.target.value.at(r)[n] : -1;
   const auto part_of = [&](int part) {
-    const float4 some = view.part[static_cast<std::int64_t>(part) * rows + n];
+    const float4 some = view.part[std::int64_t{part} * rows + n];
     return EntropySums{some.x, some.y, some.z, some.w};
   };
   EntropySums all;
@@ -203,17 +179,15 @@ __global__ void __launch_bounds__(kEntropyThreads)
   const int C = op.x.value.columns();
   float sums[D / 32] = {};
   for (int part = 0; part < tiles.parts; ++part) {
-    const float* const piece = view.piece + (static_cast<std::int64_t>(part) * rows + n) * D + lane;
+    const float* const piece = view.piece + (std::int64_t{part} * rows + n) * D + lane;
     const float scale = power_of_two(part_of(part).base - all.base);
-#pragma unroll
-    for (int i = 0; i < D / 32; ++i) sums[i] += piece[32 * i] * scale;
+    CT_FOR(i, D / 32) sums[i] += piece[32 * i] * scale;
   }
-#pragma unroll
-  for (int i = 0; i < D / 32; ++i) {
+  CT_FOR(i, D / 32) {
     const int c = lane + 32 * i;
     const float word = __uint_as_float(static_cast<unsigned>(*view.w.at(max(target, 0), c)) << 16);
     if (c < C)
-      put(op.x.write, op.x.gradient.at(r) + static_cast<std::int64_t>(n) * C + c,
+      put(op.x.write, op.x.gradient.at(r) + std::int64_t{n} * C + c,
           target < 0 ? 0 : share * (sums[i] / all.total - word));
   }
 }
@@ -230,37 +204,26 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   const float share = op.share.value.at(r)[0];
   const int lane = threadIdx.x % 32,
             block = static_cast<int>(blockIdx.x) / tiles.w_parts * EntropyTiles::kRows,
-            first = block + static_cast<int>(threadIdx.x) / 32 * 16, row = first + lane / 4,
-            column = 2 * (lane % 4);
+            first = block + CT_WARP * 16, row = first + lane / 4, column = 2 * (lane % 4);
   EntropyProducts<D, true> products;
   auto& y = products.y;
   products.take(view.w, block, row, memory);
   const int2 part_steps = entropy_steps(view.x.rows, part, tiles.w_parts);
   EntropySteps<D, true> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.x, view.row, part_steps);
   const std::uint16_t* before = steps.numbers();
-#pragma unroll 1
-  for (int step = part_steps.x; step < part_steps.y; ++step) {
+  CT_ROLLED(int step = part_steps.x; step < part_steps.y; ++step) {
     const std::uint16_t* const now = steps.numbers();
     steps.acquire();
     products.begin(now, before, step + 1 == part_steps.y);
     steps.look_ahead();
     const float2* const of = steps.pairs();
     const auto is_near = [&](int n) { return static_cast<unsigned>(__float_as_int(of[n].y) - first) < 16; };
-#pragma unroll
-    for (int n = 0; n < kEntropyCount; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        y[n][e] = power_of_two(fmaf(y[n][e], kLog2E, -of[n * 8 + column + e % 2].x));
-    }
+    CT_FOR2(n, kEntropyCount, e, 4)
+      y[n][e] = power_of_two(fmaf(y[n][e], kLog2E, -of[n * 8 + column + e % 2].x));
     // Few steps have a target among the warp's rows.
     if (__any_sync(kFullWarp, is_near(lane) || is_near(lane + 32))) {
-#pragma unroll
-      for (int n = 0; n < kEntropyCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if (row + e / 2 * 8 == __float_as_int(of[n * 8 + column + e % 2].y)) y[n][e] -= share;
-        }
-      }
+      CT_FOR2(n, kEntropyCount, e, 4)
+        if (row + e / 2 * 8 == __float_as_int(of[n * 8 + column + e % 2].y)) y[n][e] -= share;
     }
     products.settle();
     steps.release_before();

@@ -45,14 +45,14 @@ __global__ void __launch_bounds__(kThreads)
       y[v] = 0;
       first[v] = first[chunk + v] = INT_MAX;
     }
-    int value = thread < T ? tokens[static_cast<std::int64_t>(thread) * C] : -1;
+    int value = thread < T ? tokens[std::int64_t{thread} * C] : -1;
     Real weight = thread < T ? inverse * scores[thread] : Real(0);
     int* used = nullptr;  // what this thread leaves behind in the list of the round before
     int round = 0;
     __syncthreads();
     for (int t0 = 0; t0 < T; t0 += threads) {
       const int next = t0 + threads + thread, at = value - begin;  // the next token is fetched meanwhile
-      const int next_value = next < T ? tokens[static_cast<std::int64_t>(next) * C] : -1;
+      const int next_value = next < T ? tokens[std::int64_t{next} * C] : -1;
       const Real next_weight = next < T ? inverse * scores[next] : Real(0);
       bool waits = value >= begin && value < end;
       while (__syncthreads_or(waits)) {
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     gather_values_backward(const __grid_constant__ GatherValues<Real> a) {
-  const std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t e = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int r = blockIdx.y, T = a.a.gradient.columns(), V = a.y.gradient.columns(), Q = a.a.gradient.dim(1),
             C = a.tokens.value.columns();
   if (e >= a.a.gradient.size()) return;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   const Real *d_y = a.y.gradient.at(r) + i * V, *w = a.w.value.at(r) + i * T,
              inverse = a.inverse.value.at(r)[i];
   const auto d_w = [&](int t) {
-    const int value = tokens[static_cast<std::int64_t>(t) * C];
+    const int value = tokens[std::int64_t{t} * C];
     return value >= 0 ? d_y[value] : Real(0);
   };
   Real along = 0;
@@ -127,8 +127,7 @@ __device__ Real loss_of(const SquaredLoss<Real>& a, int r, std::int64_t i, bool 
   for (int v0 = 4 * lane; v0 < V; v0 += 128) {
     Real values[4], error[4];
     load4(y + v0, V - v0, aligned, values);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
+    CT_FOR(k, 4) {
       if (v0 + k >= V) break;
       const Real value = values[k], difference = value - (v0 + k == target ? Real(1) : Real(0));
       squares += difference * difference;
@@ -143,11 +142,10 @@ __device__ Real loss_of(const SquaredLoss<Real>& a, int r, std::int64_t i, bool 
     }
     if (!wanted) continue;
     Real* d_y = a.y.gradient.at(r) + i * V + v0;
-    if (aligned && V - v0 >= 4 && is_aligned16(d_y)) {
+    if (aligned && V - v0 >= 4 && is_aligned16(d_y))
       *reinterpret_cast<Four<Real>*>(d_y) = {{error[0], error[1], error[2], error[3]}};
-    } else {
+    else
       for (int k = 0; k < 4 && v0 + k < V; ++k) d_y[k] = error[k];
-    }
   }
   const Real loss = target < 0 ? Real(0) : warp_sum(squares) / 2;
   if (target >= 0) answer = __shfl_sync(kFullWarp, answer, target / 4 % 32);
@@ -161,7 +159,7 @@ __device__ Real loss_of(const SquaredLoss<Real>& a, int r, std::int64_t i, bool 
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ SquaredLoss<Real> a) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y;
   if (i < a.y.value.rows()) loss_of(a, r, i);
 }
@@ -173,8 +171,7 @@ __global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ Squar
   __shared__ Real losses[kFewQueries];
   const int r = blockIdx.x, n = static_cast<int>(a.y.value.rows()), lane = threadIdx.x % 32;
   int used = 0;
-#pragma unroll
-  for (int i = lane; i < kFewQueries; i += 32)
+  CT_UNROLL(int i = lane; i < kFewQueries; i += 32)
     used += __popc(__ballot_sync(kFullWarp, i < n && a.target.value.at(r)[i] >= 0));
   const Real count = static_cast<Real>(used > 0 ? used : 1);
   for (int i = threadIdx.x / 32; i < kFewQueries; i += 32) {
@@ -184,8 +181,7 @@ __global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ Squar
   __syncthreads();
   if (threadIdx.x >= 32) return;
   Real total = 0;
-#pragma unroll
-  for (int i = 0; i < kFewQueries; i += 32) total += losses[lane + i];
+  CT_UNROLL(int i = 0; i < kFewQueries; i += 32) total += losses[lane + i];
   total = warp_sum(total);
   if (lane == 0) *a.loss.value.at(r) = total / count;
 }
@@ -215,7 +211,7 @@ __global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ Sq
 template <class Real>
 __global__ void __launch_bounds__(kThreads) loss_backward(const __grid_constant__ SquaredLoss<Real> a) {
   const int r = blockIdx.y, V = a.y.value.columns();
-  const std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t e = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const bool inside = e < a.y.value.size();
   const std::int64_t i = inside ? e / V : 0;
   const int target = a.target.value.at(r)[i];
@@ -263,9 +259,8 @@ void backward_cuda(const Exec& exec, const GatherValues<Real>& a) {
 template <class Real>
 void forward_cuda(const Exec& exec, const SquaredLoss<Real>& a) {
   if (a.y.value.R == 0) return;
-  if (a.y.value.rows() <= kFewQueries) {
+  if (a.y.value.rows() <= kFewQueries)
     return launch(exec, "squared loss", few_losses<Real>, static_cast<unsigned>(a.y.value.R), 1024, 0, a);
-  }
   launch(exec, "squared loss", query_loss<Real>,
          per_replica(blocks_for(a.y.value.rows(), kWarps), a.y.value.R), kThreads, 0, a);
   launch(exec, "squared loss (mean)", mean_loss<Real>, static_cast<unsigned>(a.y.value.R), kThreads, 0, a);

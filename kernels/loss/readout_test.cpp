@@ -15,11 +15,10 @@ OpCase gather(const std::string& name, int B, int T, int Q, int V, int C, int lo
   op.input("a", {B, Q, T}, eps > 0 ? uniform(0.5, 1.5) : normal());
   op.integers("tokens", {B, T, C}, integer_in(lowest_id, V - 1));
   op.output("y", {B, Q, V});
-  if (eps > 0) {
+  if (eps > 0)
     op.output_without_gradient("w", {B, Q, T}).output_without_gradient("inverse", {B, Q});
-  } else {
+  else
     op.absent("w").absent("inverse");
-  }
   call<GatherValues>(op, [=](auto& o) { o.eps = eps; });
   op.oracle([=](const Values& in, Values& out) {  // a product with dense one-hot values
     for (int bq = 0; bq < B * Q; ++bq) {

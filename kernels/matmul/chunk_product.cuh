@@ -14,19 +14,19 @@ template <Precision kPrecision>
 struct Staged {
   const typename NumberFormat<kPrecision>::Type* at;
   int stride;
-  __device__ __forceinline__ float get(int row, int column) const { return at[row * stride + column]; }
+  CT_DEVICE float get(int row, int column) const { return at[row * stride + column]; }
 };
 struct Unstaged {
   const float* at;
   int stride, rows, columns;
-  __device__ __forceinline__ float get(int row, int column) const {
+  CT_DEVICE float get(int row, int column) const {
     return row < rows && column < columns ? at[row * stride + column] : 0;
   }
 };
 
 /// Place of column `column` of a row of floats' place that numbers in bf16 take.
 template <class T>
-__device__ __forceinline__ T* narrow_at(const float* row, int column) {
+CT_DEVICE T* narrow_at(const float* row, int column) {
   return const_cast<T*>(reinterpret_cast<const T*>(reinterpret_cast<const std::uint16_t*>(row) + column));
 }
 
@@ -46,58 +46,36 @@ struct ChunkSums {
     rows.narrow;
   };
 
-  __device__ __forceinline__ ChunkSums() { clear(); }
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int n = 0; n < NT; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) at[m][n][i] = 0;
-      }
-    }
+  CT_DEVICE ChunkSums() { clear(); }
+  CT_DEVICE void clear() {
+    CT_FOR2(m, MT, n, NT)
+      CT_FOR(i, 4) at[m][n][i] = 0;
   }
-  __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
-  __device__ __forceinline__ static int first_row() { return warp() / kAcross * kRows; }
-  __device__ __forceinline__ static int first_column() { return warp() % kAcross * (8 * NT); }
+  CT_DEVICE static int warp() { return CT_WARP; }
+  CT_DEVICE static int first_row() { return warp() / kAcross * kRows; }
+  CT_DEVICE static int first_column() { return warp() % kAcross * (8 * NT); }
 
   /// f(row, column, x, y) of every pair of neighbours that this thread holds.
-  template <class F>
-  __device__ __forceinline__ void pairs(F&& f) {
+  CT_DEVICE void pairs(auto&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
-          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
-        }
-      }
-    }
+    CT_FOR2(m, MT, h, 2)
+      CT_FOR(n, NT) f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
   }
-  template <class F>
-  __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int n = 0; n < NT; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) f(at[m][n][i], other.at[m][n][i]);
-      }
-    }
+  CT_DEVICE void each(const ChunkSums& other, auto&& f) {
+    CT_FOR2(m, MT, n, NT)
+      CT_FOR(i, 4) f(at[m][n][i], other.at[m][n][i]);
   }
-  __device__ __forceinline__ void subtract(const ChunkSums& other) {
+  CT_DEVICE void subtract(const ChunkSums& other) {
     each(other, [](float& x, float y) { x -= y; });
   }
   /// Rounded, and not part of the sums that follow: kernels of either format of tokens have the same bits.
-  __device__ __forceinline__ void multiply(const ChunkSums& other) {
+  CT_DEVICE void multiply(const ChunkSums& other) {
     each(other, [](float& x, float y) { x = __fmul_rn(x, y); });
   }
   /// Loads from memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns,
   /// and they come in aligned pairs.
   template <bool kWhole, class Where>
-  __device__ __forceinline__ void take(const Where& rows, int columns) {
+  CT_DEVICE void take(const Where& rows, int columns) {
     if constexpr (kMayBeNarrow<kWhole, Where>) {
       if (rows.narrow) {
         pairs([&](int row, int column, float& x, float& y) {
@@ -123,7 +101,7 @@ struct ChunkSums {
   }
   /// The same as take(), but for numbers in bf16, which lie two in one until unpack(): so nobody waits for them before.
   template <bool kWhole, class Where>
-  __device__ __forceinline__ void ask(const Where& rows, int columns) {
+  CT_DEVICE void ask(const Where& rows, int columns) {
     if constexpr (kMayBeNarrow<kWhole, Where>) {
       if (rows.narrow) {
         pairs([&](int row, int column, float& x, float&) {
@@ -136,7 +114,7 @@ struct ChunkSums {
     take<kWhole>(rows, columns);
   }
   template <bool kWhole, class Where>
-  __device__ __forceinline__ void unpack(const Where& rows) {
+  CT_DEVICE void unpack(const Where& rows) {
     if constexpr (kMayBeNarrow<kWhole, Where>) {
       if (!rows.narrow) return;
       pairs([](int, int, float& x, float& y) {
@@ -147,7 +125,7 @@ struct ChunkSums {
   }
   /// To memory; the sums are lost if they are added to what is there.
   template <bool kWhole, class Where>
-  __device__ __forceinline__ void put(Write mode, const Where& rows, int columns) {
+  CT_DEVICE void put(Write mode, const Where& rows, int columns) {
     if (mode == Write::add) {
       ChunkSums old;
       old.take<kWhole>(rows, columns);
@@ -173,47 +151,30 @@ struct ChunkSums {
     });
   }
   /// Multiplies rows by their factors.
-  __device__ __forceinline__ void scale(const float* factors) {
+  CT_DEVICE void scale(const float* factors) {
     pairs([&](int row, int, float& x, float& y) {
       const float f = factors[row];
       x *= f, y *= f;
     });
   }
   /// sums[tile across][row] = sum of f(row, column, x, y) over this tile's columns; total() adds the tiles.
-  template <class F>
-  __device__ __forceinline__ void row_sums(float* sums, F&& f) {
+  CT_DEVICE void row_sums(float* sums, auto&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        float sum = 0;
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
-          sum += f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
-        }
-        sum += __shfl_xor_sync(kFullWarp, sum, 1);
-        sum += __shfl_xor_sync(kFullWarp, sum, 2);
-        if (lane % 4 == 0) sums[warp() % kAcross * M + row + 16 * m + 8 * h] = sum;
-      }
+    CT_FOR2(m, MT, h, 2) {
+      float sum = 0;
+      CT_FOR(n, NT) sum += f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
+      sum += __shfl_xor_sync(kFullWarp, sum, 1);
+      sum += __shfl_xor_sync(kFullWarp, sum, 2);
+      if (lane % 4 == 0) sums[warp() % kAcross * M + row + 16 * m + 8 * h] = sum;
     }
   }
   /// sums[tile down][column], `stride` apart: f(row, column, x, y, two sums) adds to a column's.
-  template <class F>
-  __device__ __forceinline__ void column_sums(float* sums, int stride, F&& f) {
+  CT_DEVICE void column_sums(float* sums, int stride, auto&& f) {
     const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < NT; ++n) {
+    CT_FOR(n, NT) {
       float two[2] = {};
-#pragma unroll
-      for (int m = 0; m < MT; ++m) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
-        }
-      }
-#pragma unroll
-      for (int offset = 4; offset < 32; offset *= 2) {
+      CT_FOR2(m, MT, h, 2) f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
+      CT_UNROLL(int offset = 4; offset < 32; offset *= 2) {
         two[0] += __shfl_xor_sync(kFullWarp, two[0], offset);
         two[1] += __shfl_xor_sync(kFullWarp, two[1], offset);
       }
@@ -223,69 +184,60 @@ struct ChunkSums {
       }
     }
   }
-  __device__ __forceinline__ void row_sums(float* sums) {
+  CT_DEVICE void row_sums(float* sums) {
     row_sums(sums, [](int, int, float x, float y) { return x + y; });
   }
   /// Of a square of pairs (i, j), what stands on either side of t: sums over i >= t + late and j < t. Those of this warp's rows and
   /// columns go to pairs[tile down][t]; its rows' totals, which t in columns of warps further across take, to rows[warp across][i].
-  __device__ __forceinline__ void crossing_sums(int late, float* pairs, float* rows) const {
+  CT_DEVICE void crossing_sums(int late, float* pairs, float* rows) const {
     static_assert(M == N);
     const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4, column = first_column() + 2 * q;
     float sums[2 * NT] = {};
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = first_row() + g + 16 * m + 8 * h;
-        float before = 0;  // in the tiles before
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
-          const float first = at[m][n][2 * h];
-          float upto = first + at[m][n][2 * h + 1];
-#pragma unroll
-          for (int offset = 1; offset < 4; offset *= 2) {
-            const float other = __shfl_up_sync(kFullWarp, upto, offset, 4);
-            if (q >= offset) upto += other;
-          }
-          const float left = __shfl_up_sync(kFullWarp, upto, 1, 4), here = q > 0 ? before + left : before;
-          const int t = column + 8 * n;
-          sums[2 * n] += row >= t + late ? here : 0;
-          sums[2 * n + 1] += row >= t + 1 + late ? here + first : 0;
-          before += __shfl_sync(kFullWarp, upto, 3, 4);
+    CT_FOR2(m, MT, h, 2) {
+      const int row = first_row() + g + 16 * m + 8 * h;
+      float before = 0;  // in the tiles before
+      CT_FOR(n, NT) {
+        const float first = at[m][n][2 * h];
+        float upto = first + at[m][n][2 * h + 1];
+        CT_UNROLL(int offset = 1; offset < 4; offset *= 2) {
+          const float other = __shfl_up_sync(kFullWarp, upto, offset, 4);
+          if (q >= offset) upto += other;
         }
-        if (q == 0) rows[warp() % kAcross * M + row] = before;
+        const float left = __shfl_up_sync(kFullWarp, upto, 1, 4), here = q > 0 ? before + left : before;
+        const int t = column + 8 * n;
+        sums[2 * n] += row >= t + late ? here : 0;
+        sums[2 * n + 1] += row >= t + 1 + late ? here + first : 0;
+        before += __shfl_sync(kFullWarp, upto, 3, 4);
       }
+      if (q == 0) rows[warp() % kAcross * M + row] = before;
     }
     scatter_sum<2 * NT, 16, 4>(sums);
     constexpr int kEach = NT >= 4 ? NT / 4 : 1, kSame = NT >= 4 ? 1 : 4 / NT;
     if (g % kSame != 0) return;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
+    CT_FOR(i, kEach) {
       const int number = g * 2 * NT / 8 + i;
       pairs[warp() / kAcross * M + column + number / 2 * 8 + number % 2] = sums[i];
     }
   }
-  __device__ __forceinline__ static float total(const float* sums, int row) {
+  CT_DEVICE static float total(const float* sums, int row) {
     float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kAcross; ++i) sum += sums[i * M + row];
+    CT_FOR(i, kAcross) sum += sums[i * M + row];
     return sum;
   }
 
   /// Adds A B, kDepth deep. A's rows are m, or k (kTurnedA); B's rows are n, or k (kTurnedB). Products that
   /// are 0 outside of k in [from, to), multiples of 16, may be left out.
   template <bool kTurnedA, bool kTurnedB, int kDepth, class B>
-  __device__ __forceinline__ void add(Staged<kPrecision> a, B b, int from = 0, int to = kDepth) {
-    if constexpr (kPrecision == Precision::bf16) {
+  CT_DEVICE void add(Staged<kPrecision> a, B b, int from = 0, int to = kDepth) {
+    if constexpr (kPrecision == Precision::bf16)
       add_bf16<kTurnedA, kTurnedB, kDepth>(a, b);  // straight code is faster than less of it
-    } else {
+    else
       add_float<kTurnedA, kTurnedB>(a, b, from, to);
-    }
   }
 
  private:
   template <bool kTurnedA, bool kTurnedB, int kDepth>
-  __device__ __forceinline__ void add_bf16(Staged<kPrecision> a, Staged<kPrecision> b) {
+  CT_DEVICE void add_bf16(Staged<kPrecision> a, Staged<kPrecision> b) {
     const int lane = threadIdx.x % 32, low = lane / 8 % 2 * 8, high = lane / 16 * 8, r = lane % 8;
     const int m0 = first_row(), n0 = first_column();
     const Type* x_at =
@@ -295,17 +247,13 @@ struct ChunkSums {
     const int next = NT > 1 ? high : 0;
     const Type* y_at =
         b.at + (kTurnedB ? (low + r) * b.stride + n0 + next : (n0 + next + r) * b.stride + low);
-#pragma unroll
-    for (int k = 0; k < kDepth; k += 16) {
+    CT_UNROLL(int k = 0; k < kDepth; k += 16) {
       unsigned x[MT][4];
-#pragma unroll
-      for (int m = 0; m < MT; ++m) load_matrices<kTurnedA>(x[m], x_at + 16 * m * (kTurnedA ? 1 : a.stride));
-#pragma unroll
-      for (int n = 0; n < NT; n += 2) {
+      CT_FOR(m, MT) load_matrices<kTurnedA>(x[m], x_at + 16 * m * (kTurnedA ? 1 : a.stride));
+      CT_UNROLL(int n = 0; n < NT; n += 2) {
         unsigned y[4];
         load_matrices<kTurnedB>(y, y_at + 8 * n * (kTurnedB ? 1 : b.stride));
-#pragma unroll
-        for (int m = 0; m < MT; ++m) {
+        CT_FOR(m, MT) {
           mma_bf16(at[m][n], x[m], y[0], y[1]);
           if constexpr (NT > 1) mma_bf16(at[m][n + 1], x[m], y[2], y[3]);
         }
@@ -315,58 +263,41 @@ struct ChunkSums {
   }
 
   template <bool kTurnedA, bool kTurnedB, class B>
-  __device__ __forceinline__ void add_float(Staged<kPrecision> a, B b, int from, int to) {
+  CT_DEVICE void add_float(Staged<kPrecision> a, B b, int from, int to) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int m0 = first_row() + g, n0 = first_column() + g;
     constexpr bool kFull = kPrecision == Precision::full;
     for (int k0 = from; k0 < to; k0 += 16) {
       // The tensor cores cut when they add: short sums there, and long ones by ordinary additions.
       float part[MT][NT][4] = {};
-#pragma unroll
-      for (int k1 = 0; k1 < 16; k1 += 8) {
+      CT_UNROLL(int k1 = 0; k1 < 16; k1 += 8) {
         const int k = k0 + k1 + t;
         unsigned x[MT][4], x_low[MT][4];
-#pragma unroll
-        for (int m = 0; m < MT; ++m) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int row = m0 + 16 * m + 8 * (i % 2), column = k + i / 2 * 4;
-            const float v = kTurnedA ? a.get(column, row) : a.get(row, column);
-            x[m][i] = __float_as_uint(v);
-            if (kFull) split(v, x[m][i], x_low[m][i]);
-          }
+        CT_FOR2(m, MT, i, 4) {
+          const int row = m0 + 16 * m + 8 * (i % 2), column = k + i / 2 * 4;
+          const float v = kTurnedA ? a.get(column, row) : a.get(row, column);
+          x[m][i] = __float_as_uint(v);
+          if (kFull) split(v, x[m][i], x_low[m][i]);
         }
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
+        CT_FOR(n, NT) {
           unsigned y[2], y_low[2];
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
+          CT_FOR(i, 2) {
             const float v = kTurnedB ? b.get(k + 4 * i, n0 + 8 * n) : b.get(n0 + 8 * n, k + 4 * i);
-            if (kFull) {
+            if (kFull)
               split(v, y[i], y_low[i]);
-            } else {
+            else
               y[i] = std::is_same_v<B, Unstaged> ? tf32_of(v) : __float_as_uint(v);
-            }
           }
-#pragma unroll
-          for (int m = 0; m < MT; ++m) {
-            if constexpr (kFull) {
+          CT_FOR(m, MT)
+            if constexpr (kFull)
               mma_halves(part[m][n], x[m], x_low[m], y, y_low);
-            } else {
+            else
               mma_tf32(at[m][n], x[m], y[0], y[1]);
-            }
-          }
         }
       }
       if (kFull) {
-#pragma unroll
-        for (int m = 0; m < MT; ++m) {
-#pragma unroll
-          for (int n = 0; n < NT; ++n) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) at[m][n][i] += part[m][n][i];
-          }
-        }
+        CT_FOR2(m, MT, n, NT)
+          CT_FOR(i, 4) at[m][n][i] += part[m][n][i];
       }
     }
   }

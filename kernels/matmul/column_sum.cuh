@@ -57,8 +57,7 @@ __global__ void __launch_bounds__(32 * kRows)
     wide_column_sum(const __grid_constant__ ColumnSum<Real> a, int cluster) {
   __shared__ Real sums[kRows][32];
   constexpr int kAtOnce = kRows > 8 ? 16 : 4;
-  const int x = static_cast<int>(threadIdx.x) % 32, y = static_cast<int>(threadIdx.x) / 32,
-            rank = static_cast<int>(blockIdx.x) % cluster;
+  const int x = CT_LANE, y = CT_WARP, rank = static_cast<int>(blockIdx.x) % cluster;
   const int j = static_cast<int>(blockIdx.x) / cluster * 32 + x, b = blockIdx.y, r = blockIdx.z;
   sums[y][x] =
       j < a.columns ? a.template partial<kAtOnce>(r, b, j, rank * kRows + y, kRows * cluster) : Real(0);
@@ -82,15 +81,12 @@ __global__ void __launch_bounds__(512)
   __shared__ Real sums[16];
   const int j = static_cast<int>(blockIdx.x) / cluster, rank = static_cast<int>(blockIdx.x) % cluster,
             b = blockIdx.y, r = blockIdx.z;
-  const Real sum =
-      warp_sum(a.template partial<4>(r, b, j, rank * 512 + static_cast<int>(threadIdx.x), 512 * cluster));
+  const Real sum = warp_sum(a.template partial<4>(r, b, j, rank * 512 + CT_THREAD, 512 * cluster));
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
   Real total = 0;
-  if (threadIdx.x == 0) {
-#pragma unroll
-    for (int i = 0; i < 16; ++i) total += sums[i];
-  }
+  if (threadIdx.x == 0)
+    CT_FOR(i, 16) total += sums[i];
   if (cluster > 1) {
     if (threadIdx.x == 0) sums[0] = total;
     total = cluster_sum(sums, 0, cluster, rank);
@@ -111,13 +107,12 @@ void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, in
     launch_clusters(cluster, exec, name, kernel, grid, threads, 0, a, cluster);
   };
   const unsigned blocks = narrow ? static_cast<unsigned>(a.columns) : blocks_for(a.columns, 32);
-  if (narrow) {
+  if (narrow)
     launch(narrow_column_sum<Real>, 512, blocks);
-  } else if (a.rows >= 1024 || (a.rows >= 128 && static_cast<std::int64_t>(blocks) * a.batch < 32)) {
+  else if (a.rows >= 1024 || (a.rows >= 128 && std::int64_t{blocks} * a.batch < 32))
     launch(wide_column_sum<Real, 32>, 32 * 32, blocks);  // few blocks: their loads are what takes time
-  } else {
+  else
     launch(wide_column_sum<Real, 8>, 32 * 8, blocks);
-  }
 }
 
 }  // namespace crosstalk::device

@@ -37,8 +37,7 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
   const auto keep = [&](int buffer) {
     Real* a = shared + buffer * kTile;
     Real* b = a + TK * LM;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    CT_FOR(j, 4) {
       if (Op::kAlongA) {
         a[(a_k + j) * LM + a_row] = a_next[j];
       } else {
@@ -61,15 +60,10 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
     if (more) load(k + TK);
     const Real* a = shared + buffer * kTile + ty * 4;
     const Real* b = shared + buffer * kTile + TK * LM + tx * 4;
-#pragma unroll
-    for (int kk = 0; kk < TK; ++kk) {
+    CT_FOR(kk, TK) {
       const Four<Real> x = *reinterpret_cast<const Four<Real>*>(a + kk * LM);
       const Four<Real> y = *reinterpret_cast<const Four<Real>*>(b + kk * LN);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) sums[i][j] += x.v[i] * y.v[j];
-      }
+      CT_FOR2(i, 4, j, 4) sums[i][j] += x.v[i] * y.v[j];
     }
     if (more) keep(buffer ^ 1);
     __syncthreads();
@@ -79,8 +73,7 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
     put_sides<Op, TM, TK, 256>(side, sides);
     __syncthreads();
   }
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
+  CT_FOR(i, 4)
     op.store(row0 + ty * 4 + i, column0 + tx * 4, sums[i],
              Op::kSide ? side_of<kSideParts<Op, 8>, TM>(sides, ty * 4 + i) : Real(0));
 }
@@ -89,8 +82,7 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
 template <class Op>
 void check_sizes(const char* name, const Op& op) {
   const auto check = [&](int rows, int ld) {
-    if (static_cast<std::int64_t>(rows) * ld > INT32_MAX)
-      refuse_shape(name, "rows of a matrix", rows, INT32_MAX / ld);
+    if (std::int64_t{rows} * ld > INT32_MAX) refuse_shape(name, "rows of a matrix", rows, INT32_MAX / ld);
   };
   check(Op::kAlongA ? op.M : op.K, op.a.ld);
   check(Op::kAlongB ? op.N : op.K, op.b.ld);

@@ -53,21 +53,19 @@ Operand<Real> head_matrices(const Tensor<Real>& t) {
 
 /// W neighbours at an address that is aligned for all of them.
 template <class Real, int W>
-__device__ __forceinline__ void put_all(Real* target, const Real (&v)[W]) {
+CT_DEVICE void put_all(Real* target, const Real (&v)[W]) {
   struct alignas(sizeof(Real) * W < 16 ? sizeof(Real) * W : 16) Several {
     Real v[W];
   } several;
-#pragma unroll
-  for (int j = 0; j < W; ++j) several.v[j] = v[j];
+  CT_FOR(j, W) several.v[j] = v[j];
   *reinterpret_cast<Several*>(target) = several;
 }
 
 /// Copies p[0..3] to shared memory in the background; entries at or beyond `valid` are 0. `aligned`: p, where
 /// anything is valid, is at a multiple of 16 bytes.
-__device__ __forceinline__ void copy4_async(float* shared, const float* p, int valid, bool aligned) {
+CT_DEVICE void copy4_async(float* shared, const float* p, int valid, bool aligned) {
   if (aligned) return copy_async_or_zero(shared, p, 4 * clamped(valid, 4));
-#pragma unroll
-  for (int i = 0; i < 4; ++i) copy_async_or_zero<4>(shared + i, i < valid ? p + i : p, i < valid ? 4 : 0);
+  CT_FOR(i, 4) copy_async_or_zero<4>(shared + i, i < valid ? p + i : p, i < valid ? 4 : 0);
 }
 
 /// C = scale A B + bias. kAlongA: neighbours in memory of A are neighbours along K (else along M); kAlongB
@@ -116,13 +114,12 @@ struct Product {
     }
   }
   __device__ void load_b(int column, int k, Real (&v)[4]) const {
-    if (column >= N || k >= K) {
+    if (column >= N || k >= K)
       load4<Real>(b_, 0, false, v);
-    } else if (kAlongB) {
+    else if (kAlongB)
       load4(b_ + (column * b.ld + k), K - k, aligned_b, v);
-    } else {
+    else
       load4(b_ + (k * b.ld + column), N - column, aligned_b, v);
-    }
   }
   /// The same, to shared memory in the background.
   __device__ void copy_a(int row, int k, Real* to) const {
@@ -149,21 +146,15 @@ struct Product {
   __device__ void store(int row, int column, Real (&v)[W], Real) const {
     if (row >= M || column >= N) return;
     const int end = kMask == Mask::c_columns ? clamped(seen_[row], N) : N;
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
+    CT_FOR(j, W) {
       v[j] *= scale;
       if (bias_ && column + j < N) v[j] += bias_[column + j];
       if (kMask == Mask::c_columns && column + j >= end) v[j] = 0;
     }
-    Real* target = c_ + (static_cast<std::int64_t>(row) * c.ld + column);
-    if (mode == Write::overwrite && aligned_c && column + W <= N) {
-      put_all(target, v);
-      return;
-    }
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
+    Real* target = c_ + (std::int64_t{row} * c.ld + column);
+    if (mode == Write::overwrite && aligned_c && column + W <= N) return put_all(target, v);
+    CT_FOR(j, W)
       if (column + j < N) put(mode, target + j, v[j]);
-    }
   }
 };
 
@@ -173,54 +164,47 @@ template <class Op, int kWarps>
 constexpr int kSideParts = Op::kAlongA ? 1 : kWarps;
 
 template <class Op, int TM, int TK, int kThreads, class Real>
-__device__ __forceinline__ void put_sides(const Real* side, Real* parts) {
+CT_DEVICE void put_sides(const Real* side, Real* parts) {
   const int thread = threadIdx.x;
   if constexpr (Op::kAlongA) {  // TK / 4 neighbours loaded a row
-#pragma unroll
-    for (int pass = 0; pass < TM * TK / 4 / kThreads; ++pass) {
+    CT_FOR(pass, TM * TK / 4 / kThreads) {
       Real sum = side[pass];
-#pragma unroll
-      for (int offset = 1; offset < TK / 4; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      CT_UNROLL(int offset = 1; offset < TK / 4; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
       if (thread % (TK / 4) == 0) parts[thread / (TK / 4) + pass * (4 * kThreads / TK)] = sum;
     }
   } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       Real sum = side[i];
-#pragma unroll
-      for (int offset = TM / 4; offset < 32; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      CT_UNROLL(int offset = TM / 4; offset < 32; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
       if (thread % 32 < TM / 4) parts[thread / 32 * TM + thread % 32 * 4 + i] = sum;
     }
   }
 }
 
 template <int kParts, int TM, class Real>
-__device__ __forceinline__ Real side_of(const Real* parts, int row) {
+CT_DEVICE Real side_of(const Real* parts, int row) {
   Real sum = parts[row];
-#pragma unroll
-  for (int i = 1; i < kParts; ++i) sum += parts[i * TM + row];
+  CT_UNROLL(int i = 1; i < kParts; ++i) sum += parts[i * TM + row];
   return sum;
 }
 
 /// The end of a tile whose sums lie in shared memory, [kGroups][TM][kLd] in each block of a cluster of
 /// `slices` (sides behind them, at `sides`): every block adds up and stores its part of the tile.
 template <class Op, int TM, int TN, int kThreads, int kGroups, int kLd, int kParts>
-__device__ __forceinline__ void finish_tile(const Op& op, int row0, int column0, float* sums, float* sides,
-                                            bool wants_side, int slice, int slices) {
+CT_DEVICE void finish_tile(const Op& op, int row0, int column0, float* sums, float* sides, bool wants_side,
+                           int slice, int slices) {
   cluster_barrier(slices);
   const int positions = TM * TN / 4 / slices;
-  for (int i = static_cast<int>(threadIdx.x); i < positions; i += kThreads) {
+  for (int i = CT_THREAD; i < positions; i += kThreads) {
     const int p = slice * positions + i, row = p / (TN / 4), column = p % (TN / 4) * 4;
     float total[4] = {}, beside = 0;
 #pragma unroll 4
     for (int s = 0; s < slices; ++s) {
       const float* theirs = slices > 1 ? shared_of(s, sums) : sums;
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n) {
+      CT_FOR(n, kGroups) {
         const Four<float> part =
             *reinterpret_cast<const Four<float>*>(theirs + (n * TM + row) * kLd + column);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) total[j] += part.v[j];
+        CT_FOR(j, 4) total[j] += part.v[j];
       }
       if (Op::kSide && wants_side)
         beside += side_of<kParts, TM>(slices > 1 ? shared_of(s, sides) : sides, row);

@@ -55,18 +55,15 @@ struct Piece {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     if constexpr (kAlong) {
       const float* mine = piece + (row0 + g) * TK + (k0 / 4 ^ 2 * (g % 4)) * 4 + 2 * t;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         const float2 pair = *reinterpret_cast<const float2*>(mine + 8 * i * TK);
         x[i][0] = pair.x, x[i][1] = pair.y;
       }
     } else {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
+      CT_FOR(j, 2) {
         const Four<float> four =
             *reinterpret_cast<const Four<float>*>(piece + (k0 + 2 * t + j) * T + row0 + 4 * (g ^ 2 * t));
-#pragma unroll
-        for (int i = 0; i < 4; ++i) x[i][j] = four.v[i];
+        CT_FOR(i, 4) x[i][j] = four.v[i];
       }
     }
   }
@@ -121,9 +118,8 @@ class TensorProduct {
       : op_(op), at_(at), wants_side_(Op::kSide && op.wants_side(at.column0)), shared_(shared) {}
 
   /// Adds up this block's part of K.
-  __device__ __forceinline__ void run() {
-#pragma unroll
-    for (int i = 0; i < kStages - 1; ++i) {
+  CT_DEVICE void run() {
+    CT_FOR(i, kStages - 1) {
       const int k = at_.begin + i * TK;
       copy(k, shared_ + i * Tile::kStage);
       if (!Op::kAsync && k < at_.end) load(k), keep(shared_ + i * Tile::kStage);
@@ -146,7 +142,7 @@ class TensorProduct {
   }
 
   /// Stores the tile: its sums are those of this warp, or of several groups and blocks.
-  __device__ __forceinline__ void store() {
+  CT_DEVICE void store() {
     if (T::kGroups == 1 && at_.slices == 1) return store_own();
     share_sums();
     finish_tile<Op, TM, T::TN, T::kThreads, T::kGroups, Tile::kSumsLd, kParts>(
@@ -154,60 +150,49 @@ class TensorProduct {
   }
 
  private:
-  __device__ __forceinline__ void load(int k) {
-#pragma unroll
-    for (int i = 0; i < A::kTurns; ++i)
+  CT_DEVICE void load(int k) {
+    CT_FOR(i, A::kTurns)
       op_.load_a(at_.row0 + A::row(i), k + A::k(i), a_next_[i], side_ + (Op::kAlongA ? i : 0));
   }
-  __device__ __forceinline__ void keep(float* stage) const {
-#pragma unroll
-    for (int i = 0; i < A::kTurns; ++i) put_all(A::at(stage, i), a_next_[i]);
+  CT_DEVICE void keep(float* stage) const {
+    CT_FOR(i, A::kTurns) put_all(A::at(stage, i), a_next_[i]);
   }
-  __device__ __forceinline__ void copy(int k, float* stage) const {
+  CT_DEVICE void copy(int k, float* stage) const {
     if (k < at_.end) {
-      if constexpr (Op::kAsync) {
-#pragma unroll
-        for (int i = 0; i < A::kTurns; ++i) op_.copy_a(at_.row0 + A::row(i), k + A::k(i), A::at(stage, i));
-      }
-#pragma unroll
-      for (int i = 0; i < B::kTurns; ++i)
-        op_.copy_b(at_.column0 + B::row(i), k + B::k(i), B::at(stage + A::kSize, i));
+      if constexpr (Op::kAsync)
+        CT_FOR(i, A::kTurns) op_.copy_a(at_.row0 + A::row(i), k + A::k(i), A::at(stage, i));
+      CT_FOR(i, B::kTurns) op_.copy_b(at_.column0 + B::row(i), k + B::k(i), B::at(stage + A::kSize, i));
     }
     copies_commit();
   }
   /// Of what this thread has copied itself.
-  __device__ __forceinline__ void add_sides(const float* a) {
+  CT_DEVICE void add_sides(const float* a) {
     if (!wants_side_) return;
-#pragma unroll
-    for (int i = 0; i < A::kTurns; ++i) {
+    CT_FOR(i, A::kTurns) {
       const Four<float> four = *reinterpret_cast<const Four<float>*>(A::at(const_cast<float*>(a), i));
       op_.add_side(four.v, side_ + (Op::kAlongA ? i : 0));
     }
   }
-  __device__ __forceinline__ void multiply_step(const float* a) {
+  CT_DEVICE void multiply_step(const float* a) {
     float part[2][4][4] = {};
-#pragma unroll
-    for (int kk = 0; kk < T::kDepth; kk += 8) {
+    CT_UNROLL(int kk = 0; kk < T::kDepth; kk += 8) {
       float x[4][2], y[4][2];
       A::read(a, row_, group_ * T::kDepth + kk, x);
       B::read(a + A::kSize, column_, group_ * T::kDepth + kk, y);
       multiply<kPrecision>(x, y, part);
     }
-#pragma unroll
-    for (int i = 0; i < 32; ++i) sums_[i / 16][i / 4 % 4][i % 4] += part[i / 16][i / 4 % 4][i % 4];
+    CT_FOR(i, 32) sums_[i / 16][i / 4 % 4][i % 4] += part[i / 16][i / 4 % 4][i % 4];
   }
   /// Sum of the i-th eight rows and the n-th eight columns: the first (x = 0) or second of this lane's two.
-  __device__ __forceinline__ float sum(int i, int n, int x) const { return sums_[i / 2][n][i % 2 * 2 + x]; }
+  CT_DEVICE float sum(int i, int n, int x) const { return sums_[i / 2][n][i % 2 * 2 + x]; }
 
-  __device__ __forceinline__ void store_own() const {
+  CT_DEVICE void store_own() const {
     if (Op::kSide) __syncthreads();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       const int row = row_ + A::position(i, g_), column = at_.column0 + column_;
       const float beside = Op::kSide && wants_side_ ? side_of<kParts, TM>(sides_, row) : 0;
       if constexpr (Op::kAlongB) {
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
+        CT_FOR(n, 4) {
           float v[2] = {sum(i, n, 0), sum(i, n, 1)};
           op_.store(at_.row0 + row, column + B::position(n, 2 * t_), v, beside);
         }
@@ -215,8 +200,7 @@ class TensorProduct {
         // This lane has columns 8 t .. + 7. It trades four of them, so that neighbours store side by side.
         const bool odd = t_ % 2 == 1;
         float first[4], second[4];
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
+        CT_FOR(n, 4) {
           const float traded = __shfl_xor_sync(kFullWarp, odd ? sum(i, n, 0) : sum(i, n, 1), 1);
           first[n] = odd ? traded : sum(i, n, 0);
           second[n] = odd ? sum(i, n, 1) : traded;
@@ -227,22 +211,17 @@ class TensorProduct {
     }
   }
   /// Brings the sums to shared memory, each group's to its place.
-  __device__ __forceinline__ void share_sums() const {
+  CT_DEVICE void share_sums() const {
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(i, 4) {
       float* row = shared_ + group_ * Tile::kSums + (row_ + A::position(i, g_)) * Tile::kSumsLd + column_;
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-#pragma unroll
-        for (int x = 0; x < 2; ++x) row[B::position(n, 2 * t_ + x)] = sum(i, n, x);
-      }
+      CT_FOR2(n, 4, x, 2) row[B::position(n, 2 * t_ + x)] = sum(i, n, x);
     }
   }
 };
 
 template <class Op, Precision kPrecision, class T>
-__device__ __forceinline__ void tensor_tile(const Op& args, int slices) {
+CT_DEVICE void tensor_tile(const Op& args, int slices) {
   extern __shared__ __align__(16) float shared[];
   Op op = args;
   op.bind(blockIdx.z, blockIdx.y);
@@ -275,18 +254,15 @@ __global__ void __launch_bounds__(WideTile::kThreads, WideTile::kBlocks)
   WideSums<Op> sums;
   WideProduct<Op, kPrecision>(op, at.row0, at.column0).run(at.begin, at.end, wants_side, shared, sums);
   if (slices > 1) __syncthreads();
-#pragma unroll
-  for (int x = 0; x < 2; ++x) {
+  CT_FOR(x, 2) {
     const int row = sums.row(x);
-#pragma unroll
-    for (int a = 0; a < 4; ++a) {
+    CT_FOR(a, 4) {
       float v[4];
       sums.four(a, x, v);
-      if (slices > 1) {
+      if (slices > 1)
         put_all(shared + row * kLd + sums.column(a), v);
-      } else {
+      else
         op.store(at.row0 + row, at.column0 + sums.column(a), v, sums.side[x]);
-      }
     }
     if (Op::kSide && slices > 1 && threadIdx.x % 4 == 0) sides[row] = sums.side[x];
   }

@@ -46,9 +46,8 @@ struct WideTile {
   CROSSTALK_TO15 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 
 /// part (+)= A B for 64 x 64 sums and 8 k.
-__device__ __forceinline__ void wgmma_tf32([[maybe_unused]] float (&d)[8][4],
-                                           [[maybe_unused]] const unsigned (&a)[4],
-                                           [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
+CT_DEVICE void wgmma_tf32([[maybe_unused]] float (&d)[8][4], [[maybe_unused]] const unsigned (&a)[4],
+                          [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %37, 0;\n"
@@ -59,39 +58,35 @@ __device__ __forceinline__ void wgmma_tf32([[maybe_unused]] float (&d)[8][4],
 #endif
 }
 
-__device__ __forceinline__ void wgmma_begin() {
+CT_DEVICE void wgmma_begin() {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
 
 /// Makes one group of the products that were queued.
-__device__ __forceinline__ void wgmma_commit() {
+CT_DEVICE void wgmma_commit() {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 /// Waits until at most kLeft groups are under way; the sums d of those before are ordinary numbers again.
 template <int kLeft, int kCount>
-__device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
+CT_DEVICE void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[n][e])::"memory");
-  }
+  CT_FOR2(n, kCount, e, 4) asm volatile("" : "+f"(d[n][e])::"memory");
 #endif
 }
 /// Waits for the products that were queued.
 template <int kCount>
-__device__ __forceinline__ void wgmma_end(float (&d)[kCount][4]) {
+CT_DEVICE void wgmma_end(float (&d)[kCount][4]) {
   wgmma_commit();
   wgmma_wait<0>(d);
 }
 
 /// Writes to shared memory by ordinary stores become visible to wgmma, once a barrier follows.
-__device__ __forceinline__ void fence_async() {
+CT_DEVICE void fence_async() {
 #if CROSSTALK_WGMMA
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
@@ -99,7 +94,7 @@ __device__ __forceinline__ void fence_async() {
 
 /// Descriptor of an operand in shared memory for wgmma, whose core matrices of 128 bytes lie so many bytes apart along K and N.
 template <int kAlongK, int kAlongN>
-__device__ __forceinline__ std::uint64_t wgmma_operand(const void* at) {
+CT_DEVICE std::uint64_t wgmma_operand(const void* at) {
   const std::uint64_t address = __cvta_generic_to_shared(at);
   return (address >> 4 & 0x3fff) | std::uint64_t{kAlongK / 16} << 16 | std::uint64_t{kAlongN / 16} << 32;
 }
@@ -115,8 +110,7 @@ struct WideSums {
   }
   __device__ static int column(int a) { return 16 * a + 4 * (threadIdx.x % 4); }
   __device__ void four(int a, int x, float (&v)[4]) const {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = sums[8 * a + i / 2 * 4 + 2 * x + i % 2];
+    CT_FOR(i, 4) v[i] = sums[8 * a + i / 2 * 4 + 2 * x + i % 2];
   }
 };
 
@@ -150,8 +144,7 @@ class WideProduct {
   __device__ WideProduct(const Op& op, int row0, int column0) : op_(op), row0_(row0), column0_(column0) {
     straight_ = op.aligned_a && op.aligned_b;
     // Whole steps read rows and columns outside as if they were the last ones: their sums are not stored.
-#pragma unroll
-    for (int i = 0; i < A::kTurns; ++i) {
+    CT_FOR(i, A::kTurns) {
       a_[i] = Op::kAlongA ? min(row0 + A::row(i), op.M - 1) * op.a.ld + A::k(i)
                           : A::k(i) * op.a.ld + min(row0 + A::row(i), (op.M - 1) / 4 * 4);
       b_[i] = Op::kAlongB ? min(column0 + B::row(i), op.N - 1) * op.b.ld + B::k(i)
@@ -162,8 +155,7 @@ class WideProduct {
   /// Adds up k = begin .. end - 1.
   __device__ void run(int begin, int end, bool wants_side, float* shared, WideSums<Op>& out) const {
     float* const halves = shared + T::kStages * T::kRaw;
-#pragma unroll
-    for (int i = 0; i < T::kStages - 1; ++i) request(begin + i * T::TK, end, shared + i * T::kRaw);
+    CT_FOR(i, T::kStages - 1) request(begin + i * T::TK, end, shared + i * T::kRaw);
     int stage = 0;
     for (int k = begin; k < end; k += T::TK, stage = stage + 1 < T::kStages ? stage + 1 : 0) {
       copies_wait<T::kStages - 2>();
@@ -175,21 +167,16 @@ class WideProduct {
       read_a(raw, a, wants_side, out.side);
       put_b(raw + T::TM * T::TK, halves);
       unsigned high[4][4], low[4][4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int x = 0; x < 4; ++x) {
-          operand_of<kPrecision>(a[x % 2][2 * i + x / 2], high[i][x], low[i][x]);
-          asm volatile("" : "+r"(high[i][x]));  // made before wgmma begins
-          if constexpr (kHalves) asm volatile("" : "+r"(low[i][x]));
-        }
+      CT_FOR2(i, 4, x, 4) {
+        operand_of<kPrecision>(a[x % 2][2 * i + x / 2], high[i][x], low[i][x]);
+        asm volatile("" : "+r"(high[i][x]));  // made before wgmma begins
+        if constexpr (kHalves) asm volatile("" : "+r"(low[i][x]));
       }
       fence_async();
       __syncthreads();
       float part[8][4];
       wgmma_begin();
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         constexpr int kLine = T::kLine * sizeof(float);
         const std::uint64_t b_high = wgmma_operand<kLine, 128>(halves + 2 * i * T::kLine),
                             b_low = wgmma_operand<kLine, 128>(halves + T::kHalf + 2 * i * T::kLine);
@@ -200,11 +187,9 @@ class WideProduct {
         wgmma_tf32(part, high[i], b_high, kHalves || i > 0);
       }
       wgmma_end(part);
-#pragma unroll
-      for (int i = 0; i < 32; ++i) out.sums[i] += part[i / 4][i % 4];
+      CT_FOR(i, 32) out.sums[i] += part[i / 4][i % 4];
     }
-#pragma unroll
-    for (int x = 0; x < 2 && Op::kSide; ++x) {
+    CT_UNROLL(int x = 0; x < 2 && Op::kSide; ++x) {
       out.side[x] += __shfl_xor_sync(kFullWarp, out.side[x], 1);
       out.side[x] += __shfl_xor_sync(kFullWarp, out.side[x], 2);
     }
@@ -216,18 +201,12 @@ class WideProduct {
     float* const b = raw + T::TM * T::TK;
     if (straight_ && k + T::TK <= end) {
       const int along_a = Op::kAlongA ? k : k * op_.a.ld, along_b = Op::kAlongB ? k : k * op_.b.ld;
-#pragma unroll
-      for (int i = 0; i < A::kTurns; ++i)
-        copy_async(raw + A::at(A::row(i), A::k(i)), op_.a_ + (a_[i] + along_a));
-#pragma unroll
-      for (int i = 0; i < B::kTurns; ++i)
-        copy_async(b + B::at(B::row(i), B::k(i)), op_.b_ + (b_[i] + along_b));
+      CT_FOR(i, A::kTurns) copy_async(raw + A::at(A::row(i), A::k(i)), op_.a_ + (a_[i] + along_a));
+      CT_FOR(i, B::kTurns) copy_async(b + B::at(B::row(i), B::k(i)), op_.b_ + (b_[i] + along_b));
     } else if (k < end) {
-#pragma unroll 1
-      for (int i = 0; i < A::kTurns; ++i)
+      CT_ROLLED(int i = 0; i < A::kTurns; ++i)
         op_.copy_a(row0_ + A::row(i), k + A::k(i), raw + A::at(A::row(i), A::k(i)));
-#pragma unroll 1
-      for (int i = 0; i < B::kTurns; ++i)
+      CT_ROLLED(int i = 0; i < B::kTurns; ++i)
         op_.copy_b(column0_ + B::row(i), k + B::k(i), b + B::at(B::row(i), B::k(i)));
     }
     copies_commit();
@@ -238,16 +217,13 @@ class WideProduct {
   /// A's rows row(0) and row(1) at k = 8 t .. + 7.
   __device__ void read_a(const float* raw, float (&a)[2][8], bool wants_side, float (&side)[2]) const {
     if constexpr (Op::kAlongA) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
+      CT_FOR(x, 4) {
         const Four<float> v = four(raw + A::at(WideSums<Op>::row(x / 2), 8 * t_ + x % 2 * 4));
         if (Op::kSide && wants_side) Op::add_side(v.v, side + x / 2);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) a[x / 2][x % 2 * 4 + j] = v.v[j];
+        CT_FOR(j, 4) a[x / 2][x % 2 * 4 + j] = v.v[j];
       }
     } else {
-#pragma unroll
-      for (int q = 0; q < 8; ++q) {
+      CT_FOR(q, 8) {
         const int row = WideSums<Op>::row(0);
         const float2 pair = *reinterpret_cast<const float2*>(raw + A::at(row, 8 * t_ + q) + row % 4);
         const float v[2] = {pair.x, pair.y};
@@ -264,15 +240,12 @@ class WideProduct {
                                : (thread / 8 % 4 * 4 + thread % 4) * 4;
     const int q0 = Op::kAlongB ? thread / 8 % 2 * 4 : thread / 32 * 2 + thread / 4 % 2;
     Four<float> b[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) b[j] = four(raw + B::at(n0, 8 * j + q0));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    CT_FOR(j, 4) b[j] = four(raw + B::at(n0, 8 * j + q0));
+    CT_FOR(i, 4) {
       const int n = Op::kAlongB ? n0 : n0 + i, q = Op::kAlongB ? q0 + i : q0;
       const int place = n / 16 * 16 + n / 2 % 2 * 8 + n / 4 % 4 * 2 + n % 2;
       float high[4], low[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      CT_FOR(j, 4) {
         unsigned h, l;
         operand_of<kPrecision>(b[j].v[i], h, l);
         high[j] = __uint_as_float(h);

@@ -5,14 +5,14 @@
 
 namespace crosstalk::device {
 
-__device__ __forceinline__ float2 two_of(unsigned pair) {
+CT_DEVICE float2 two_of(unsigned pair) {
   return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000));
 }
-__device__ __forceinline__ Four<float> four_of(const uint2& pairs) {
+CT_DEVICE Four<float> four_of(const uint2& pairs) {
   return {{__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000),
            __uint_as_float(pairs.y << 16), __uint_as_float(pairs.y & 0xffff0000)}};
 }
-__device__ __forceinline__ uint2 pairs_of(const Four<float>& x) {
+CT_DEVICE uint2 pairs_of(const Four<float>& x) {
   return make_uint2(bf16_pair(x.v[0], x.v[1]), bf16_pair(x.v[2], x.v[3]));
 }
 

@@ -17,7 +17,7 @@ namespace crosstalk::device {
 constexpr unsigned kHalf = 0x1000, kHigh = 0xffffe000;
 
 /// x = high + low.
-__device__ __forceinline__ void split(float x, unsigned& high, unsigned& low) {
+CT_DEVICE void split(float x, unsigned& high, unsigned& low) {
 #if __CUDA_ARCH__ >= 900
   asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(high) : "f"(x));  // one instruction there
 #else
@@ -26,9 +26,9 @@ __device__ __forceinline__ void split(float x, unsigned& high, unsigned& low) {
   low = __float_as_uint(x - __uint_as_float(high));
 }
 
-__device__ __forceinline__ unsigned tf32_of(float x) { return __float_as_uint(x) + (x - x == 0 ? kHalf : 0); }
+CT_DEVICE unsigned tf32_of(float x) { return __float_as_uint(x) + (x - x == 0 ? kHalf : 0); }
 
-__device__ __forceinline__ unsigned bf16_pair(float low, float high) {
+CT_DEVICE unsigned bf16_pair(float low, float high) {
   unsigned y;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
   return y;
@@ -36,17 +36,16 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
 
 /// The factor in place of x, as the tensor cores take it: its two halves, or x rounded.
 template <Precision kPrecision>
-__device__ __forceinline__ void operand_of(float x, unsigned& high, unsigned& low) {
-  if constexpr (kPrecision == Precision::full) {
+CT_DEVICE void operand_of(float x, unsigned& high, unsigned& low) {
+  if constexpr (kPrecision == Precision::full)
     split(x, high, low);
-  } else if constexpr (kPrecision == Precision::tf32) {
+  else if constexpr (kPrecision == Precision::tf32)
     high = tf32_of(x);
-  } else {
+  else
     high = bf16_pair(0, x) & 0xffff0000;  // a number of 8 bits is one of 11 as well
-  }
 }
 
-__device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+CT_DEVICE void mma_tf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -54,14 +53,14 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], 
 }
 
 /// The same of numbers in two halves each: all products but low times low.
-__device__ __forceinline__ void mma_halves(float (&d)[4], const unsigned (&high)[4], const unsigned (&low)[4],
-                                           const unsigned (&b_high)[2], const unsigned (&b_low)[2]) {
+CT_DEVICE void mma_halves(float (&d)[4], const unsigned (&high)[4], const unsigned (&low)[4],
+                          const unsigned (&b_high)[2], const unsigned (&b_low)[2]) {
   mma_tf32(d, low, b_high[0], b_high[1]);
   mma_tf32(d, high, b_low[0], b_low[1]);
   mma_tf32(d, high, b_high[0], b_high[1]);
 }
 
-__device__ __forceinline__ void mma_bf16(float (&d)[4], unsigned a0, unsigned a1, unsigned b) {
+CT_DEVICE void mma_bf16(float (&d)[4], unsigned a0, unsigned a1, unsigned b) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -69,7 +68,7 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], unsigned a0, unsigned a1
 }
 
 /// The same, 16 k at once.
-__device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+CT_DEVICE void mma_bf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -77,8 +76,7 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], 
 }
 
 /// The same of two sums, with what load_matrices() brings at once of 16 columns.
-__device__ __forceinline__ void mma_bf16(float (&c)[4], float (&d)[4], const unsigned (&a)[4],
-                                         const unsigned (&b)[4]) {
+CT_DEVICE void mma_bf16(float (&c)[4], float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[4]) {
   mma_bf16(c, a, b[0], b[1]);
   mma_bf16(d, a, b[2], b[3]);
 }
@@ -88,15 +86,15 @@ template <Precision kPrecision>
 struct NumberFormat {
   using Type = float;
   static constexpr int kPad = 4, kStep = 8;  ///< of a row; k of one instruction
-  __device__ __forceinline__ static float of(float x) {
+  CT_DEVICE static float of(float x) {
     return kPrecision == Precision::tf32 ? __uint_as_float(tf32_of(x) & kHigh) : x;
   }
-  __device__ __forceinline__ static float value(float x) { return x; }
-  __device__ __forceinline__ static void put1(float* to, float x) { *to = of(x); }
-  __device__ __forceinline__ static void put2(float* to, float x, float y) {
+  CT_DEVICE static float value(float x) { return x; }
+  CT_DEVICE static void put1(float* to, float x) { *to = of(x); }
+  CT_DEVICE static void put2(float* to, float x, float y) {
     *reinterpret_cast<float2*>(to) = make_float2(of(x), of(y));
   }
-  __device__ __forceinline__ static void put4(float* to, const float (&x)[4]) {
+  CT_DEVICE static void put4(float* to, const float (&x)[4]) {
     *reinterpret_cast<float4*>(to) = make_float4(of(x[0]), of(x[1]), of(x[2]), of(x[3]));
   }
 };
@@ -104,16 +102,14 @@ template <>
 struct NumberFormat<Precision::bf16> {
   using Type = std::uint16_t;
   static constexpr int kPad = 8, kStep = 16;
-  __device__ __forceinline__ static float value(std::uint16_t x) {
-    return __uint_as_float(static_cast<unsigned>(x) << 16);
-  }
-  __device__ __forceinline__ static void put1(std::uint16_t* to, float x) {
+  CT_DEVICE static float value(std::uint16_t x) { return __uint_as_float(static_cast<unsigned>(x) << 16); }
+  CT_DEVICE static void put1(std::uint16_t* to, float x) {
     *to = static_cast<std::uint16_t>(bf16_pair(x, 0));
   }
-  __device__ __forceinline__ static void put2(std::uint16_t* to, float x, float y) {
+  CT_DEVICE static void put2(std::uint16_t* to, float x, float y) {
     *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
   }
-  __device__ __forceinline__ static void put4(std::uint16_t* to, const float (&x)[4]) {
+  CT_DEVICE static void put4(std::uint16_t* to, const float (&x)[4]) {
     *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(x[0], x[1]), bf16_pair(x[2], x[3]));
   }
 };
@@ -121,7 +117,7 @@ struct NumberFormat<Precision::bf16> {
 /// Four 8 x 8 matrices of 16-bit numbers from shared memory, as mma takes them. Lane l names row l % 8 of
 /// matrix l / 8. kTurned: their transposes.
 template <bool kTurned>
-__device__ __forceinline__ void load_matrices(unsigned (&x)[4], const std::uint16_t* row) {
+CT_DEVICE void load_matrices(unsigned (&x)[4], const std::uint16_t* row) {
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(row));
   if constexpr (kTurned) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -136,43 +132,26 @@ __device__ __forceinline__ void load_matrices(unsigned (&x)[4], const std::uint1
 
 /// Adds the products of 32 rows and 32 columns at 8 k: x[i][j] is row (column) i of this lane at its k j.
 template <Precision kPrecision>
-__device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b)[4][2],
-                                         float (&sums)[2][4][4]) {
+CT_DEVICE void multiply(const float (&a)[4][2], const float (&b)[4][2], float (&sums)[2][4][4]) {
   if constexpr (kPrecision == Precision::bf16) {
     unsigned x[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = bf16_pair(a[i][0], a[i][1]);
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
+    CT_FOR(i, 4) x[i] = bf16_pair(a[i][0], a[i][1]);
+    CT_FOR(n, 4) {
       const unsigned y = bf16_pair(b[n][0], b[n][1]);
-#pragma unroll
-      for (int m = 0; m < 2; ++m) mma_bf16(sums[m][n], x[2 * m], x[2 * m + 1], y);
+      CT_FOR(m, 2) mma_bf16(sums[m][n], x[2 * m], x[2 * m + 1], y);
     }
   } else {
     unsigned high[2][4], low[2][4];
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        operand_of<kPrecision>(a[2 * m + i % 2][i / 2], high[m][i], low[m][i]);
-      }
-    }
+    CT_FOR2(m, 2, i, 4) operand_of<kPrecision>(a[2 * m + i % 2][i / 2], high[m][i], low[m][i]);
     // Two columns at a time: four sums that do not wait for each other.
-#pragma unroll
-    for (int n0 = 0; n0 < 4; n0 += 2) {
+    CT_UNROLL(int n0 = 0; n0 < 4; n0 += 2) {
       unsigned y[2][2], z[2][2];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        operand_of<kPrecision>(b[n0 + i / 2][i % 2], y[i / 2][i % 2], z[i / 2][i % 2]);
-      }
+      CT_FOR(i, 4) operand_of<kPrecision>(b[n0 + i / 2][i % 2], y[i / 2][i % 2], z[i / 2][i % 2]);
       if (kPrecision == Precision::full) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], low[i % 2], y[i / 2][0], y[i / 2][1]);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], z[i / 2][0], z[i / 2][1]);
+        CT_FOR(i, 4) mma_tf32(sums[i % 2][n0 + i / 2], low[i % 2], y[i / 2][0], y[i / 2][1]);
+        CT_FOR(i, 4) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], z[i / 2][0], z[i / 2][1]);
       }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], y[i / 2][0], y[i / 2][1]);
+      CT_FOR(i, 4) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], y[i / 2][0], y[i / 2][1]);
     }
   }
 }

@@ -14,26 +14,25 @@ constexpr int kWgmmaRows = 64, kWgmmaLine = kWgmmaRows * 8 + 8;  ///< numbers; 1
 
 /// 16 columns from `at` of all rows, to sum over: core matrices lie 128 bytes apart in rows, a line else.
 template <int kLine = kWgmmaLine>
-__device__ __forceinline__ std::uint64_t wgmma_columns(const std::uint16_t* at) {
+CT_DEVICE std::uint64_t wgmma_columns(const std::uint16_t* at) {
   return wgmma_operand<kLine * 2, 128>(at);
 }
 /// 16 rows from `at` of all columns, to be summed over.
 template <int kLine = kWgmmaLine>
-__device__ __forceinline__ std::uint64_t wgmma_rows(const std::uint16_t* at) {
+CT_DEVICE std::uint64_t wgmma_rows(const std::uint16_t* at) {
   return wgmma_operand<128, kLine * 2>(at);
 }
 
 /// The same of what lies so many numbers behind: addresses fill the lower half alone.
-__device__ __forceinline__ std::uint64_t wgmma_ahead(std::uint64_t operand, int numbers) {
+CT_DEVICE std::uint64_t wgmma_ahead(std::uint64_t operand, int numbers) {
   const auto low = static_cast<unsigned>(operand) + static_cast<unsigned>(numbers * 2 / 16);
   return (operand >> 32 << 32) | low;
 }
 
 /// d (+)= a b: 16 numbers of a sum, 32 to 128 columns of d. kTurned: of wgmma_rows(), else wgmma_columns().
 template <bool kTurned>
-__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[4][4],
-                                           [[maybe_unused]] const unsigned (&a)[4],
-                                           [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
+CT_DEVICE void wgmma_bf16([[maybe_unused]] float (&d)[4][4], [[maybe_unused]] const unsigned (&a)[4],
+                          [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %21, 0;\n"
@@ -44,9 +43,8 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[4][4],
 #endif
 }
 template <bool kTurned>
-__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
-                                           [[maybe_unused]] const unsigned (&a)[4],
-                                           [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
+CT_DEVICE void wgmma_bf16([[maybe_unused]] float (&d)[8][4], [[maybe_unused]] const unsigned (&a)[4],
+                          [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %37, 0;\n"
@@ -57,9 +55,8 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
 #endif
 }
 template <bool kTurned>
-__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[16][4],
-                                           [[maybe_unused]] const unsigned (&a)[4],
-                                           [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
+CT_DEVICE void wgmma_bf16([[maybe_unused]] float (&d)[16][4], [[maybe_unused]] const unsigned (&a)[4],
+                          [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %69, 0;\n"
@@ -73,9 +70,8 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[16][4],
 }
 
 /// The same of two operands in shared memory, both by columns: 32 or 64 columns of d.
-__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[4][4],
-                                           [[maybe_unused]] std::uint64_t a, [[maybe_unused]] std::uint64_t b,
-                                           [[maybe_unused]] bool add) {
+CT_DEVICE void wgmma_bf16([[maybe_unused]] float (&d)[4][4], [[maybe_unused]] std::uint64_t a,
+                          [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %18, 0;\n"
@@ -84,9 +80,8 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[4][4],
       : "l"(a), "l"(b), "r"(static_cast<int>(add)));
 #endif
 }
-__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
-                                           [[maybe_unused]] std::uint64_t a, [[maybe_unused]] std::uint64_t b,
-                                           [[maybe_unused]] bool add) {
+CT_DEVICE void wgmma_bf16([[maybe_unused]] float (&d)[8][4], [[maybe_unused]] std::uint64_t a,
+                          [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %34, 0;\n"
@@ -98,13 +93,9 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
 
 /// Before products that add to d, which is made before they begin.
 template <int kCount>
-__device__ __forceinline__ void wgmma_begin_with([[maybe_unused]] float (&d)[kCount][4]) {
+CT_DEVICE void wgmma_begin_with([[maybe_unused]] float (&d)[kCount][4]) {
 #if CROSSTALK_WGMMA
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[n][e]));
-  }
+  CT_FOR2(n, kCount, e, 4) asm volatile("" : "+f"(d[n][e]));
 #endif
   wgmma_begin();
 }
@@ -112,15 +103,14 @@ __device__ __forceinline__ void wgmma_begin_with([[maybe_unused]] float (&d)[kCo
 /// d += a b, 16 numbers of a sum from k on; b: rows of a block from `rows`, of which columns are summed
 /// over, or (kTurned) rows. Where there is no wgmma, by mma.
 template <bool kTurned, int kCount>
-__device__ __forceinline__ void multiply_block(float (&d)[kCount][4], const unsigned (&a)[4],
-                                               const std::uint16_t* rows, int k) {
+CT_DEVICE void multiply_block(float (&d)[kCount][4], const unsigned (&a)[4], const std::uint16_t* rows,
+                              int k) {
 #if CROSSTALK_WGMMA
   wgmma_bf16<kTurned>(d, a, kTurned ? wgmma_rows(rows + k * 8) : wgmma_columns(rows + k / 8 * kWgmmaLine),
                       true);
 #else
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < kCount; n += 2) {
+  CT_UNROLL(int n = 0; n < kCount; n += 2) {
     unsigned b[4];
     if (kTurned) {
       load_matrices<true>(b, rows + (n + lane / 16) * kWgmmaLine + (k + lane % 16) * 8);

@@ -17,13 +17,9 @@ struct Rows {
   int d;
   Real held[M][N > 0 ? N : 1];
   __device__ Rows(const Real* x_, int d_, int rows) : x(x_), d(d_) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const int j = static_cast<int>(threadIdx.x) % 32 + 32 * i;
-        held[m][i] = m < rows && j < d ? x[m * d + j] : Real(0);
-      }
+    CT_FOR2(m, M, i, N) {
+      const int j = CT_LANE + 32 * i;
+      held[m][i] = m < rows && j < d ? x[m * d + j] : Real(0);
     }
   }
   __device__ Real at(int m, int j, int i) const { return N > 0 ? held[m][i] : x[m * d + j]; }
@@ -31,13 +27,11 @@ struct Rows {
 
 // f(j, i) for every entry j of this lane, its i-th.
 template <int N, class F>
-__device__ __forceinline__ void for_entries(int d, F&& f) {
+CT_DEVICE void for_entries(int d, F&& f) {
   const int lane = threadIdx.x % 32;
   if constexpr (N > 0) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
+    CT_FOR(i, N)
       if (lane + 32 * i < d) f(lane + 32 * i, i);
-    }
   } else {
     for (int j = lane; j < d; j += 32) f(j, 0);
   }
@@ -66,14 +60,13 @@ __device__ void softmax_row(const Normalize<Real>& a, const X& x, int m, bool th
 template <class Real, int N>
 __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ Normalize<Real> a) {
   constexpr int M = kRowsOf<N>;
-  const std::int64_t n = (static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32) * M;
+  const std::int64_t n = (std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32) * M;
   const int r = blockIdx.y, d = a.x.value.columns(), lane = threadIdx.x % 32;
-  const int rows = static_cast<int>(min(static_cast<std::int64_t>(M), a.x.value.rows() - n));
+  const int rows = static_cast<int>(min(std::int64_t{M}, a.x.value.rows() - n));
   if (rows <= 0) return;
   const Rows<Real, N, M> x(a.x.value.at(r) + n * d, d, rows);
   const Real eps = static_cast<Real>(a.eps);
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
+  CT_FOR(m, M) {
     if (a.norm == RowNorm::softmax) {
       softmax_row<N>(a, x, m, m < rows, r, n + m);
       continue;
@@ -104,13 +97,12 @@ __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ No
 template <class Real, int N>
 __global__ void __launch_bounds__(kThreads) normalize_backward(const __grid_constant__ Normalize<Real> a) {
   constexpr int M = kRowsOf<N>;
-  const std::int64_t n = (static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32) * M;
+  const std::int64_t n = (std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32) * M;
   const int r = blockIdx.y, d = a.y.value.columns();
-  const int rows = static_cast<int>(min(static_cast<std::int64_t>(M), a.y.value.rows() - n));
+  const int rows = static_cast<int>(min(std::int64_t{M}, a.y.value.rows() - n));
   if (rows <= 0) return;
   const Rows<Real, N, M> y(a.y.value.at(r) + n * d, d, rows), d_y(a.y.gradient.at(r) + n * d, d, rows);
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
+  CT_FOR(m, M) {
     if (m >= rows) break;
     const Real inverse = a.inverse.value.at(r)[n + m];
     Real along = 0, mean = 0;  // d_x = inverse (d_y - mean - y along)

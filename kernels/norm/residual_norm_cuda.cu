@@ -13,7 +13,7 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 template <class Real>
 __global__ void __launch_bounds__(kThreads) residual_norm(const __grid_constant__ ResidualNorm<Real> op) {
   wait_for_earlier();
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const std::int64_t n = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, D = op.D(), lane = threadIdx.x % 32;
   if (n >= op.rows()) return;
   const Real* x = op.x.value.at(r) + n * D;
@@ -59,7 +59,7 @@ struct NormedRow {
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     residual_norm_backward(const __grid_constant__ ResidualNorm<Real> op) {
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const std::int64_t n = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, D = op.D(), lane = threadIdx.x % 32;
   if (n >= op.rows()) return;
   const NormedRow<Real> row(op, r, n);
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kThreads)
     const NormedRow<Real> row(op, r, n);
     d_gain += row.ungated(j) * row.normed(j), d_bias += row.ungated(j);
   }
-  Real* part = op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D;
+  Real* part = op.part.value.at(r) + std::int64_t{blockIdx.x} * 2 * D;
   part[j] = d_gain, part[D + j] = d_bias;
 }
 

@@ -18,29 +18,20 @@ struct RowsOfFours {
   std::int64_t first, end;  ///< of this lane; the last there is, and one
   int column, D;
   __device__ RowsOfFours(std::int64_t n0, std::int64_t end_, int D_)
-      : first(n0 + threadIdx.x % 32 / kLanes),
-        end(end_),
-        column(static_cast<int>(threadIdx.x) % kLanes * 4),
-        D(D_) {}
+      : first(n0 + threadIdx.x % 32 / kLanes), end(end_), column(CT_THREAD % kLanes * 4), D(D_) {}
   __device__ std::int64_t row(int m) const { return first + m * kBeside; }
   __device__ bool inside(int q) const { return column + 4 * kLanes * q < D; }
   __device__ bool has(int m) const { return row(m) < end; }
   /// Calls f(q, e) for every number of a row.
-  template <class F>
-  static __device__ __forceinline__ void each(F&& f) {
-#pragma unroll
-    for (int q = 0; q < kFours; ++q) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) f(q, e);
-    }
+  static CT_DEVICE void each(auto&& f) {
+    CT_FOR2(q, kFours, e, 4) f(q, e);
   }
   /// Index of four numbers of a row; of some other row or column where these do not exist.
   __device__ std::int64_t place(int m, int q) const {
     return min(row(m), end - 1) * D + (inside(q) ? column + 4 * kLanes * q : 0);
   }
   __device__ void load(const Tensor<float>& t, int r, int m, Row& x) const {
-#pragma unroll
-    for (int q = 0; q < kFours; ++q) {
+    CT_FOR(q, kFours) {
       const std::int64_t at = place(m, q);
       x[q] =
           t.is_bf16()
@@ -50,37 +41,29 @@ struct RowsOfFours {
   }
   /// Loads the row's columns of the gain or the bias.
   __device__ void load_columns(const float* from, Row& x) const {
-#pragma unroll
-    for (int q = 0; q < kFours; ++q)
+    CT_FOR(q, kFours)
       x[q] = *reinterpret_cast<const Four<float>*>(from + (inside(q) ? column + 4 * kLanes * q : 0));
   }
   __device__ void store(const Tensor<float>& t, int r, int m, const Row& x) const {
-#pragma unroll
-    for (int q = 0; q < kFours; ++q) {
+    CT_FOR(q, kFours) {
       if (!has(m) || !inside(q)) continue;
       const std::int64_t at = place(m, q);
-      if (t.is_bf16()) {
+      if (t.is_bf16())
         *reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(t.at(r)) + at) = pairs_of(x[q]);
-      } else {
+      else
         *reinterpret_cast<Four<float>*>(t.at(r) + at) = x[q];
-      }
     }
   }
   /// Sum of f(q, e) over this lane's part of a row.
-  template <class F>
-  __device__ __forceinline__ float sum(F&& f) const {
+  CT_DEVICE float sum(auto&& f) const {
     float all = 0;
-#pragma unroll
-    for (int q = 0; q < kFours; ++q)
+    CT_FOR(q, kFours)
       if (inside(q)) all += (f(q, 0) + f(q, 1)) + (f(q, 2) + f(q, 3));
     return all;
   }
   __device__ void add_up(float (&x)[kTurns]) const {
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-#pragma unroll
-      for (int m = 0; m < kTurns; ++m) x[m] += __shfl_xor_sync(kFullWarp, x[m], offset);
-    }
+    CT_UNROLL(int offset = kLanes / 2; offset > 0; offset /= 2)
+      CT_FOR(m, kTurns) x[m] += __shfl_xor_sync(kFullWarp, x[m], offset);
   }
 };
 
@@ -92,16 +75,13 @@ constexpr int kGradientTurns = kFours > 1 ? 1 : 2;
 
 /// Norms of rows, in their places.
 template <class Rows, int M>
-__device__ __forceinline__ void norm_rows(const ResidualNorm<float>& op, const Rows& rows,
-                                          typename Rows::Row (&s)[M], float (&mean)[M], float (&inverse)[M]) {
+CT_DEVICE void norm_rows(const ResidualNorm<float>& op, const Rows& rows, typename Rows::Row (&s)[M],
+                         float (&mean)[M], float (&inverse)[M]) {
   const bool layer = op.norm == RowNorm::layer;
   const float share = 1 / static_cast<float>(rows.D);
-#pragma unroll
-  for (int m = 0; m < M; ++m)
-    mean[m] = layer ? share * rows.sum([&](int q, int e) { return s[m][q].v[e]; }) : 0;
+  CT_FOR(m, M) mean[m] = layer ? share * rows.sum([&](int q, int e) { return s[m][q].v[e]; }) : 0;
   if (layer) rows.add_up(mean);
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
+  CT_FOR(m, M) {
     Rows::each([&](int q, int e) { s[m][q].v[e] -= mean[m]; });
     inverse[m] = rows.sum([&](int q, int e) { return s[m][q].v[e] * s[m][q].v[e]; });
   }
@@ -110,8 +90,7 @@ __device__ __forceinline__ void norm_rows(const ResidualNorm<float>& op, const R
   const int r = blockIdx.y;
   rows.load_columns(op.gain.value.at(r), gain);
   if (op.bias) rows.load_columns(op.bias.value.at(r), bias);
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
+  CT_FOR(m, M) {
     inverse[m] = 1 / sqrtf(share * inverse[m] + static_cast<float>(op.eps));
     Rows::each(
         [&](int q, int e) { s[m][q].v[e] = fmaf(gain[q].v[e], s[m][q].v[e] * inverse[m], bias[q].v[e]); });
@@ -124,26 +103,21 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
   constexpr int M = kRowTurns<kFours>;
   using Rows = RowsOfFours<kLanes, kFours, M>;
   const int r = blockIdx.y, D = op.D();
-  const std::int64_t n0 =
-      (static_cast<std::int64_t>(blockIdx.x) * kFoursWarps + threadIdx.x / 32) * Rows::kRows;
+  const std::int64_t n0 = (std::int64_t{blockIdx.x} * kFoursWarps + threadIdx.x / 32) * Rows::kRows;
   if (n0 >= op.rows()) return;
   const Rows rows(n0, op.rows(), D);
   typename Rows::Row s[M], b[M];
-#pragma unroll
-  for (int m = 0; m < M; ++m) rows.load(op.x.value, r, m, s[m]);
+  CT_FOR(m, M) rows.load(op.x.value, r, m, s[m]);
   if (op.branch) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) rows.load(op.branch.value, r, m, b[m]);
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
+    CT_FOR(m, M) rows.load(op.branch.value, r, m, b[m]);
+    CT_FOR(m, M) {
       Rows::each([&](int q, int e) { s[m][q].v[e] += b[m][q].v[e]; });
       rows.store(op.sum.value, r, m, s[m]);
     }
   }
   float mean[M], inverse[M];
   norm_rows(op, rows, s, mean, inverse);
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
+  CT_FOR(m, M) {
     if (op.inverse && rows.has(m) && rows.column == 0)
       op.mean.value.at(r)[rows.row(m)] = mean[m], op.inverse.value.at(r)[rows.row(m)] = inverse[m];
     if constexpr (kGated) {
@@ -160,12 +134,10 @@ struct GainsOfRows {
   typename Rows::Row gain, bias = {}, d_gain = {}, d_bias = {};
   /// d_y of normed rows to d_s.
   template <int M>
-  __device__ __forceinline__ void backward(const Rows& rows, bool layer,
-                                           const typename Rows::Row (&normed)[M], const float (&inverse)[M],
-                                           typename Rows::Row (&d)[M]) {
+  CT_DEVICE void backward(const Rows& rows, bool layer, const typename Rows::Row (&normed)[M],
+                          const float (&inverse)[M], typename Rows::Row (&d)[M]) {
     float shift[M], along[M];
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
+    CT_FOR(m, M) {
       shift[m] = along[m] = 0;
       Rows::each([&](int q, int e) {
         const float x = normed[m][q].v[e];
@@ -178,8 +150,7 @@ struct GainsOfRows {
     rows.add_up(along);
     if (layer) rows.add_up(shift);
     const float share = 1 / static_cast<float>(rows.D);
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
+    CT_FOR(m, M) {
       const float from = layer ? share * shift[m] : 0, times = share * along[m];
       Rows::each([&](int q, int e) {
         d[m][q].v[e] = (d[m][q].v[e] - from - normed[m][q].v[e] * times) * inverse[m];
@@ -190,13 +161,11 @@ struct GainsOfRows {
 
 /// What the warps' rows give gain and bias, added up, to the piece's part of them.
 template <int kLanes, int kFours, class Gains, class Sums>
-__device__ __forceinline__ void add_up_gains(Gains& gains, Sums& sums, float* part, int D) {
+CT_DEVICE void add_up_gains(Gains& gains, Sums& sums, float* part, int D) {
   const int warp = threadIdx.x / 32;
-  const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
-#pragma unroll
-  for (int q = 0; q < kFours; ++q) {
-#pragma unroll
-    for (int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
+  const int column = CT_THREAD % kLanes * 4;
+  CT_FOR(q, kFours) {
+    CT_UNROLL(int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
       gains.d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, gains.d_gain[q].v[e], 16);
       gains.d_bias[q].v[e] += __shfl_xor_sync(kFullWarp, gains.d_bias[q].v[e], 16);
     }
@@ -206,8 +175,7 @@ __device__ __forceinline__ void add_up_gains(Gains& gains, Sums& sums, float* pa
   __syncthreads();
   for (int i = threadIdx.x; i < 2 * D; i += kFoursThreads) {
     float all = 0;
-#pragma unroll
-    for (int w = 0; w < kFoursWarps; ++w) all += sums[i / D][w][i % D];
+    CT_FOR(w, kFoursWarps) all += sums[i / D][w][i % D];
     part[i] = all;
   }
 }
@@ -231,8 +199,7 @@ __global__ void __launch_bounds__(kFoursThreads)
     const Rows rows(n, end, D);
     Row s[M], d[M], gate[M], more[M] = {}, x_before[M] = {}, branch_before[M] = {};
     float mean[M], inverse[M];
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
+    CT_FOR(m, M) {
       rows.load(op.total(), r, m, s[m]), rows.load(op.y.gradient, r, m, d[m]);
       if (past) rows.load(op.sum.gradient, r, m, more[m]);
       if constexpr (kGated) rows.load(op.gate.value, r, m, gate[m]);
@@ -241,8 +208,7 @@ __global__ void __launch_bounds__(kFoursThreads)
       const std::int64_t row = min(rows.row(m), end - 1);
       mean[m] = op.mean.value.at(r)[row], inverse[m] = op.inverse.value.at(r)[row];
     }
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
+    CT_FOR(m, M) {
       Rows::each([&](int q, int e) {
         float &x = s[m][q].v[e], &f = d[m][q].v[e];
         if (!rows.has(m) || !rows.inside(q)) x = mean[m], f = more[m][q].v[e] = 0;
@@ -255,8 +221,7 @@ __global__ void __launch_bounds__(kFoursThreads)
       });
     }
     gains.backward(rows, layer, s, inverse, d);
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
+    CT_FOR(m, M) {
       Rows::each([&](int q, int e) {
         const float d_s = d[m][q].v[e] + more[m][q].v[e];
         x_before[m][q].v[e] += d_s, branch_before[m][q].v[e] += d_s;
@@ -271,13 +236,11 @@ __global__ void __launch_bounds__(kFoursThreads)
       if (op.branch.wanted()) rows.store(op.branch.gradient, r, m, branch_before[m]);
     }
   }
-  add_up_gains<kLanes, kFours>(gains, sums,
-                               op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D, D);
+  add_up_gains<kLanes, kFours>(gains, sums, op.part.value.at(r) + std::int64_t{blockIdx.x} * 2 * D, D);
 }
 
 /// Calls f with how many lanes a row of D floats has, fours a lane, and whether a gate stands behind the norm.
-template <class F>
-void with_fours(const ResidualNorm<float>& op, F&& f) {
+void with_fours(const ResidualNorm<float>& op, auto&& f) {
   const int D = op.D();
   const auto sized = [&]<bool kGated>() {
     if (D <= 64) return f.template operator()<16, 1, kGated>();

@@ -11,16 +11,14 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
             const RowGate* gate = nullptr) {
   OpCase op(name);
   op.input("x", {N, D}, normal()).input("gain", {D}, normal());
-  if (branch) {
+  if (branch)
     op.input("branch", {N, D}, normal());
-  } else {
+  else
     op.absent("branch");
-  }
-  if (branch) {
+  if (branch)
     op.output("sum", {N, D});
-  } else {
+  else
     op.absent("sum");
-  }
   op.optional(bias, "bias", {D}, normal());
   op.optional(gate, "gate", {N, D}, normal(2));
   const RowGate by = gate ? *gate : RowGate::silu;

@@ -12,8 +12,7 @@ namespace crosstalk {
 namespace {
 
 /// The sum of squares of n numbers, in kSums chains, which a processor adds side by side.
-template <class Real>
-double sum_of_squares(const Real* x, std::int64_t n) {
+double sum_of_squares(const auto* x, std::int64_t n) {
   constexpr int kSums = 16;
   double sums[kSums] = {};
   std::int64_t i = 0;

@@ -13,9 +13,8 @@ static_assert(4 * kThreads == kAdamBlock);
 /// x^n by squaring: some 20 roundings, where the library's power takes longer than the rest of the block.
 __device__ double power(double x, std::int32_t n) {
   double result = 1;
-  for (; n > 0; n /= 2, x *= x) {
+  for (; n > 0; n /= 2, x *= x)
     if (n % 2 == 1) result *= x;
-  }
   return result;
 }
 
@@ -26,8 +25,7 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
   __shared__ Real rate, root, keep, scale;
   __shared__ double squares[kThreads / 32];
   const int r = blockIdx.y;
-  const std::int64_t n = a.parameter.size(),
-                     i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x);
+  const std::int64_t n = a.parameter.size(), i = 4 * (std::int64_t{blockIdx.x} * kThreads + threadIdx.x);
   const int valid = n - i >= 4 ? 4 : n > i ? static_cast<int>(n - i) : 0;
   Real* p = a.parameter.at(r) + i;
   Real* m = a.m.at(r) + i;
@@ -45,30 +43,23 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
   if (a.gradient_scale && threadIdx.x == 96) scale = static_cast<Real>(*a.gradient_scale.at(r));
   if (a.squares) {
     double sum = 0;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) sum += static_cast<double>(gi[j]) * static_cast<double>(gi[j]);
+    CT_FOR(j, 4) sum += static_cast<double>(gi[j]) * static_cast<double>(gi[j]);
     sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32] = sum;
   }
   __syncthreads();
   if (a.squares && threadIdx.x == 0) {
     double sum = 0;
-#pragma unroll
-    for (int w = 0; w < kThreads / 32; ++w) sum += squares[w];
+    CT_FOR(w, kThreads / 32) sum += squares[w];
     a.squares.at(r)[blockIdx.x] = sum;
   }
-  if (a.weight_decay) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) pi[j] *= keep;
-  }
-  if (a.gradient_scale) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) gi[j] *= scale;
-  }
+  if (a.weight_decay)
+    CT_FOR(j, 4) pi[j] *= keep;
+  if (a.gradient_scale)
+    CT_FOR(j, 4) gi[j] *= scale;
   const Real b1 = static_cast<Real>(a.beta1), b2 = static_cast<Real>(a.beta2), eps = static_cast<Real>(a.eps);
   const Real c1 = static_cast<Real>(1 - a.beta1), c2 = static_cast<Real>(1 - a.beta2);
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
+  CT_FOR(j, 4) {
     mi[j] = b1 * mi[j] + c1 * gi[j];
     vi[j] = b2 * vi[j] + c2 * gi[j] * gi[j];
     pi[j] -= rate * mi[j] / (sqrt(vi[j]) / root + eps);
@@ -79,8 +70,7 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
     *reinterpret_cast<Four<Real>*>(p) = {{pi[0], pi[1], pi[2], pi[3]}};
     return;
   }
-#pragma unroll
-  for (int j = 0; j < 3; ++j) {
+  CT_FOR(j, 3) {
     if (j >= valid) break;
     m[j] = mi[j];
     v[j] = vi[j];

@@ -169,8 +169,7 @@ CROSSTALK_STEP(CountPlaces)
 CROSSTALK_STEP(CountEvaluation)
 
 /// Sums of one sequence, the same arithmetic on every device: [loss sum, weight, right, queries, exact].
-template <class Real>
-CT_HD inline void count_sequence(const Real* loss, const std::int32_t* correct, int Q, int chunk,
+CT_HD inline void count_sequence(const auto* loss, const std::int32_t* correct, int Q, int chunk,
                                  bool by_sequence, double* sums) {
   double total = 0, weight = 0, right = 0, queries = 0, part = 0;
   int in_part = 0;

@@ -53,12 +53,12 @@ __global__ void count_evaluation_kernel(const __grid_constant__ CountEvaluation<
   constexpr int kSums = report_exact + 1;
   const int r = static_cast<int>(blockIdx.x), B = a.query_loss.dim(0), Q = a.query_loss.dim(1);
   const int n = min(B, a.sequences);
-  for (int b = static_cast<int>(threadIdx.x); b < n; b += static_cast<int>(blockDim.x)) {
+  for (int b = CT_THREAD; b < n; b += static_cast<int>(blockDim.x)) {
     count_sequence(a.query_loss.at(r) + b * Q, a.correct.at(r) + b * Q, Q, a.chunk, a.by_sequence,
                    a.workspace.at(r) + b * kSums);
   }
   __syncthreads();
-  const int i = static_cast<int>(threadIdx.x);
+  const int i = CT_THREAD;
   if (i < kSums) {
     double sum = a.first ? 0.0 : a.report.at(r)[i];
     for (int b = 0; b < n; ++b) sum += a.workspace.at(r)[b * kSums + i];

@@ -12,7 +12,7 @@ constexpr int kThreads = 256;
 template <class Real>
 __global__ void __launch_bounds__(kThreads) squares(const __grid_constant__ ClipScale<Real> a) {
   const int r = static_cast<int>(blockIdx.y);
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kClipBlock, n = a.gradient.size(),
+  const std::int64_t begin = std::int64_t{blockIdx.x} * kClipBlock, n = a.gradient.size(),
                      end = begin + kClipBlock < n ? begin + kClipBlock : n;
   const Real* g = a.gradient.at(r);
   double sum = 0;
@@ -28,7 +28,7 @@ template <class Real>
 __global__ void __launch_bounds__(kThreads) scale_of(const __grid_constant__ ClipScale<Real> a, int blocks) {
   const int r = static_cast<int>(blockIdx.x);
   double sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += kThreads) sum += a.partial.at(r)[i];
+  for (int i = CT_THREAD; i < blocks; i += kThreads) sum += a.partial.at(r)[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *a.scale.at(r) = clip_scale(a.limit, sqrt(sum));
 }

@@ -19,7 +19,7 @@ struct Tiles {
 template <class Real, class Left, class Right, class Store>
 __device__ void product(Tiles<Real>& tiles, int n, int k, int depth, const Left& left, const Right& right,
                         const Store& store) {
-  const int t = static_cast<int>(threadIdx.x), row = t / 16 * kEach, column = t % 16 * kEach;
+  const int t = CT_THREAD, row = t / 16 * kEach, column = t % 16 * kEach;
   for (int i0 = 0; i0 < n; i0 += kTile) {
     for (int j0 = 0; j0 < k; j0 += kTile) {
       Real sum[kEach][kEach] = {};
@@ -31,28 +31,18 @@ __device__ void product(Tiles<Real>& tiles, int n, int k, int depth, const Left&
           tiles.b[m][j] = j0 + j < k && l0 + m < depth ? right(l0 + m, j0 + j) : Real(0);
         }
         __syncthreads();
-#pragma unroll
-        for (int l = 0; l < kDepth; ++l) {
+        CT_FOR(l, kDepth) {
           Real x[kEach], y[kEach];
-#pragma unroll
-          for (int e = 0; e < kEach; ++e) {
+          CT_FOR(e, kEach) {
             x[e] = tiles.a[l][row + e];
             y[e] = tiles.b[l][column + e];
           }
-#pragma unroll
-          for (int i = 0; i < kEach; ++i) {
-#pragma unroll
-            for (int j = 0; j < kEach; ++j) sum[i][j] += x[i] * y[j];
-          }
+          CT_FOR2(i, kEach, j, kEach) sum[i][j] += x[i] * y[j];
         }
         __syncthreads();
       }
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-#pragma unroll
-        for (int j = 0; j < kEach; ++j)
-          if (i0 + row + i < n && j0 + column + j < k) store(i0 + row + i, j0 + column + j, sum[i][j]);
-      }
+      CT_FOR2(i, kEach, j, kEach)
+        if (i0 + row + i < n && j0 + column + j < k) store(i0 + row + i, j0 + column + j, sum[i][j]);
     }
   }
   __syncthreads();
@@ -65,9 +55,9 @@ __global__ void __launch_bounds__(kThreads) muon(const __grid_constant__ MuonSte
   const std::int32_t* matrix = a.matrices.at(r) + blockIdx.x * kMuonColumns;
   const int rows = matrix[muon_rows], columns = matrix[muon_columns], n = rows < columns ? rows : columns,
             k = rows < columns ? columns : rows;
-  const std::int64_t size = static_cast<std::int64_t>(rows) * columns, offset = matrix[muon_offset];
+  const std::int64_t size = std::int64_t{rows} * columns, offset = matrix[muon_offset];
   Real *x = a.workspace.at(r) + matrix[muon_workspace], *next = x + size, *A = next + size,
-       *B = A + static_cast<std::int64_t>(n) * n;
+       *B = A + std::int64_t{n} * n;
   const std::int32_t step = *a.step.at(r);
   const Real mu = static_cast<Real>(muon_momentum(a.schedule, step, a.momentum, a.low_momentum));
   const Real scale = a.gradient_scale ? static_cast<Real>(*a.gradient_scale.at(r)) : Real(1);
@@ -87,26 +77,24 @@ __global__ void __launch_bounds__(kThreads) muon(const __grid_constant__ MuonSte
   const Real inverse = static_cast<Real>(1 / (sqrt(block_sum(squares)) + kMuonEps));
   for (std::int64_t i = threadIdx.x; i < size; i += kThreads) x[i] *= inverse;
   __syncthreads();
-  const auto at = [](const Real* base, int i, int width, int j) {
-    return base[static_cast<std::int64_t>(i) * width + j];
-  };
+  const auto at = [](const Real* base, int i, int width, int j) { return base[std::int64_t{i} * width + j]; };
   for (int iteration = 0; iteration < kMuonIterations; ++iteration) {
     product<Real>(
         tiles, n, n, k, [&](int i, int l) { return at(x, i, k, l); },
         [&](int l, int j) { return at(x, j, k, l); },
-        [&](int i, int j, Real sum) { A[static_cast<std::int64_t>(i) * n + j] = sum; });
+        [&](int i, int j, Real sum) { A[std::int64_t{i} * n + j] = sum; });
     product<Real>(
         tiles, n, n, n, [&](int i, int l) { return at(A, i, n, l); },
         [&](int l, int j) { return at(A, l, n, j); },
         [&](int i, int j, Real sum) {
-          B[static_cast<std::int64_t>(i) * n + j] =
+          B[std::int64_t{i} * n + j] =
               static_cast<Real>(kMuonB) * at(A, i, n, j) + static_cast<Real>(kMuonC) * sum;
         });
     product<Real>(
         tiles, n, k, n, [&](int i, int l) { return at(B, i, n, l); },
         [&](int l, int j) { return at(x, l, k, j); },
         [&](int i, int j, Real sum) {
-          next[static_cast<std::int64_t>(i) * k + j] = static_cast<Real>(kMuonA) * at(x, i, k, j) + sum;
+          next[std::int64_t{i} * k + j] = static_cast<Real>(kMuonA) * at(x, i, k, j) + sum;
         });
     Real* other = x;
     x = next;

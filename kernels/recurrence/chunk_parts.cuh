@@ -13,20 +13,18 @@ constexpr int kChunk = sizeof(Real) == 4 ? 16 : 8;
 // Barriers between some warps of a block: number kFirst + i, i < N (barrier 0 is __syncthreads). Numbers that
 // the compiler knows, since a kernel without them gets all 16 barriers, which limits blocks a multiprocessor.
 template <int kFirst, int N = 1>
-__device__ __forceinline__ void barrier_wait(int threads, int i = 0) {
-  if (N == 1 || i == 0) {
+CT_DEVICE void barrier_wait(int threads, int i = 0) {
+  if (N == 1 || i == 0)
     asm volatile("bar.sync %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
-  } else if constexpr (N > 1) {
+  else if constexpr (N > 1)
     barrier_wait<kFirst + 1, N - 1>(threads, i - 1);
-  }
 }
 template <int kFirst, int N = 1>
-__device__ __forceinline__ void barrier_arrive(int threads, int i = 0) {
-  if (N == 1 || i == 0) {
+CT_DEVICE void barrier_arrive(int threads, int i = 0) {
+  if (N == 1 || i == 0)
     asm volatile("bar.arrive %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
-  } else if constexpr (N > 1) {
+  else if constexpr (N > 1)
     barrier_arrive<kFirst + 1, N - 1>(threads, i - 1);
-  }
 }
 
 /// Those of W chain warps and N builders, each with a slot.
@@ -45,10 +43,9 @@ struct ChunkBarriers {
 
 /// Four aligned numbers from global to shared memory in the background; 0 unless `valid`.
 template <class Real>
-__device__ __forceinline__ void copy4_async(Real* shared, const Real* global, bool valid) {
+CT_DEVICE void copy4_async(Real* shared, const Real* global, bool valid) {
   const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-#pragma unroll
-  for (int i = 0; i < static_cast<int>(4 * sizeof(Real)); i += 16) {
+  CT_UNROLL(int i = 0; i < static_cast<int>(4 * sizeof(Real)); i += 16) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to + i),
                  "l"(reinterpret_cast<const char*>(global) + i), "r"(valid ? 16 : 0)
                  : "memory");
@@ -57,18 +54,16 @@ __device__ __forceinline__ void copy4_async(Real* shared, const Real* global, bo
 
 /// Reads four aligned numbers; 0 unless `valid`.
 template <class Real>
-__device__ __forceinline__ void take4(const Real* p, bool valid, Real (&v)[4]) {
+CT_DEVICE void take4(const Real* p, bool valid, Real (&v)[4]) {
   Four<Real> four = {};
   if (valid) four = *reinterpret_cast<const Four<Real>*>(p);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) v[i] = four.v[i];
+  CT_FOR(i, 4) v[i] = four.v[i];
 }
 
 template <class Real>
-__device__ __forceinline__ void put4(Real* p, bool valid, const Real (&v)[4]) {
+CT_DEVICE void put4(Real* p, bool valid, const Real (&v)[4]) {
   Four<Real> four;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) four.v[i] = v[i];
+  CT_FOR(i, 4) four.v[i] = v[i];
   if (valid) *reinterpret_cast<Four<Real>*>(p) = four;
 }
 
@@ -84,17 +79,14 @@ struct Product16 {
     return y;
   }
   __device__ void add(const float (&rows)[2][4]) {
-#pragma unroll
-    for (int k = 0; k < 4; k += 2) {
+    CT_UNROLL(int k = 0; k < 4; k += 2) {
       unsigned high[4], low[4];  // rows l/4, l/4 + 8 at k, then at k + 1
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      CT_FOR(i, 4) {
         const float x = rows[i % 2][k + i / 2];
         high[i] = rounded(x);
         low[i] = rounded(x - __uint_as_float(high[i]));
       }
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
+      CT_FOR(n, 2) {
         mma_tf32(sums[n], low, high[n], high[n + 2]);
         mma_tf32(sums[n], high, low[n], low[n + 2]);
         mma_tf32(sums[n], high, high[n], high[n + 2]);
@@ -105,8 +97,7 @@ struct Product16 {
   __device__ void store(float* gram, int stride, int lane) const {
     const int i = lane / 4, j = lane % 4 * 2;
     const auto put = [&](int row, int column, float x) { gram[row * stride + column] = x; };
-#pragma unroll
-    for (int x = 0; x < 2; ++x) {
+    CT_FOR(x, 2) {
       put(i, j + x, sums[0][x]);
       put(i + 8, j + x, sums[0][2 + x]);
       put(i + 8, j + 8 + x, sums[1][2 + x]);
@@ -117,8 +108,7 @@ struct Product16 {
 struct Product8 {
   double sums[2] = {};
   __device__ void add(const double (&rows)[1][4]) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
+    CT_FOR(k, 4) {
       asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%2}, {%0, %1};"
           : "+d"(sums[0]), "+d"(sums[1])
           : "d"(rows[0][k]));
@@ -126,8 +116,7 @@ struct Product8 {
   }
   __device__ void store(double* gram, int stride, int lane) const {
     const int i = lane / 4, j = lane % 4 * 2;
-#pragma unroll
-    for (int x = 0; x < 2; ++x) gram[i * stride + j + x] = sums[x];
+    CT_FOR(x, 2) gram[i * stride + j + x] = sums[x];
   }
 };
 

@@ -85,11 +85,10 @@ struct ReadWeights {
     want(!log_decay || log_decay.value.size() == factors || log_decay.value.size() == factors * K());
     want(erase != Erase::free || erase_write);
     a.value = shaped<Real>(k.value.R, {B(), H(), Q(), M()});
-    if (Q() == 1) {
+    if (Q() == 1)
       kept.value = shaped<Real>(k.value.R, {B(), H(), kept_numbers()});
-    } else {
+    else
       history.value = shaped<Real>(k.value.R, {B(), H(), M(), K()});
-    }
     form = device == Device::cuda ? choose_form(*this) : nullptr;
     if (form) form->plan(*this);
   }

@@ -20,18 +20,16 @@ struct Step {
   bool decays;
 
   __device__ Real x(int i) const {
-    if constexpr (kOwn) {
+    if constexpr (kOwn)
       return k[i];
-    } else {
+    else
       return other_x[i];
-    }
   }
   __device__ Real y(int i) const {
-    if constexpr (kOwn) {
+    if constexpr (kOwn)
       return k[i];
-    } else {
+    else
       return other_y[i];
-    }
   }
   __device__ Real decay(int i) const { return factor[kOwn ? 0 : i]; }
 
@@ -43,31 +41,25 @@ struct Step {
         Team::load(s.x.value(m), s.K, other_x);
         Team::load(s.y.value(m), s.K, other_y);
       } else {
-#pragma unroll
-        for (int i = 0; i < E; ++i) other_x[i] = other_y[i] = 0;
+        CT_FOR(i, E) other_x[i] = other_y[i] = 0;
       }
     }
     if (!decays) return;
     if (s.channels == 1) {
       const Real one = s.factor(m, 0);
-#pragma unroll
-      for (int i = 0; i < kRest; ++i) factor[i] = one;
+      CT_FOR(i, kRest) factor[i] = one;
     } else if constexpr (!kOwn) {
-#pragma unroll
-      for (int i = 0; i < E; ++i) factor[i] = Team::entry(i) < s.K ? s.factor(m, Team::entry(i)) : Real(0);
+      CT_FOR(i, E) factor[i] = Team::entry(i) < s.K ? s.factor(m, Team::entry(i)) : Real(0);
     }
   }
   /// Takes r after this write to r before it. read = y.r
   __device__ void undo(bool decayed, Real read, Real (&r)[E]) const {
     const Real erased = e * read;
-#pragma unroll
-    for (int i = 0; i < E; ++i) {
-      if (decays && decayed) {
+    CT_FOR(i, E)
+      if (decays && decayed)
         r[i] = decay(i) * (r[i] - erased * x(i));
-      } else {
+      else
         r[i] = (decays ? decay(i) * r[i] : r[i]) - erased * x(i);
-      }
-    }
   }
 };
 
@@ -78,17 +70,14 @@ __device__ void walk(Team& team, const ReadWeightsFields<Real>& s, int writes, R
                      Real* states, Real* products, Real* a) {
   constexpr int kAhead = kOwn ? 4 : 2;
   Step<Real, Team, kOwn> steps[kAhead];
-#pragma unroll
-  for (int slot = 0; slot < kAhead; ++slot) {
+  CT_FOR(slot, kAhead)
     if (writes - 1 - slot >= 0) steps[slot].load(s, writes - 1 - slot);
-  }
   for (int first = writes - 1; first >= 0; first -= kAhead) {
-#pragma unroll
-    for (int slot = 0; slot < kAhead; ++slot) {
+    CT_FOR(slot, kAhead) {
       const int m = first - slot;
       if (m < 0) break;
       auto& step = steps[slot];
-      if (states) Team::store(states + static_cast<std::int64_t>(m) * s.K, s.K, r);
+      if (states) Team::store(states + std::int64_t{m} * s.K, s.K, r);
       Real sums[kOwn ? 1 : 2] = {Team::share(step.k, r)};
       if constexpr (!kOwn) sums[1] = Team::share(step.other_y, r);
       if (a || s.erases) team.sum(sums);
@@ -109,9 +98,9 @@ __global__ void __launch_bounds__(32 * W) read_weights(const __grid_constant__ R
   const int q = static_cast<int>(blockIdx.x % Q), h = static_cast<int>(blockIdx.x / Q % H);
   const int b = static_cast<int>(blockIdx.x / Q / H);
   const ReadWeightsFields<Real> s(op, r, b, h);
-  Real* a = op.a.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * M;
+  Real* a = op.a.value.at(r) + std::int64_t{blockIdx.x} * M;
   const int writes = tokens_seen(op, r, b, q) * op.writes;
-  for (int m = writes + static_cast<int>(threadIdx.x); m < M; m += 32 * W) a[m] = 0;
+  for (int m = writes + CT_THREAD; m < M; m += 32 * W) a[m] = 0;
   Real* kept = op.kept ? op.kept.value.at(r) + blockIdx.x * op.kept_numbers() : nullptr;  // Q = 1
   Real state[E];
   T::load(s.q.value(q), s.K, state);
@@ -126,20 +115,17 @@ __global__ void __launch_bounds__(32 * W) read_weights(const __grid_constant__ R
 /// This thread's entries of a vector in memory, put as `mode` says.
 template <class T, class Real>
 __device__ void give(Write mode, Real* target, int K, const Real (&x)[T::E]) {
-#pragma unroll
-  for (int i = 0; i < T::E; ++i) {
+  CT_FOR(i, T::E)
     if (T::entry(i) < K) put(mode, target + T::entry(i), x[i]);
-  }
 }
 
 /// Zeros for what the first query does not see, or no erase uses.
 template <int kThreads, class Real>
-__device__ __forceinline__ void clear_unseen(const ReadWeightsFields<Real>& s, int q, int writes) {
+CT_DEVICE void clear_unseen(const ReadWeightsFields<Real>& s, int q, int writes) {
   const auto clear = [&](const HeadField<Real>& f, int from) {
     if (q > 0 || f.write != Write::overwrite) return;
-    for (int n = from; n < f.N; ++n) {
+    for (int n = from; n < f.N; ++n)
       for (int c = threadIdx.x; c < f.C; c += kThreads) f.gradient(n)[c] = 0;
-    }
   };
   clear(s.k, writes), clear(s.w, writes), clear(s.g, writes / s.N);
   clear(s.own_x, s.erases && !s.x_is_k ? writes : 0), clear(s.own_y, s.erases && !s.y_is_k ? writes : 0);
@@ -156,8 +142,8 @@ struct WriteBack {
 };
 /// Gradients of write m's gains, by one thread; `faded`: sum of rho times the state.
 template <class Real>
-__device__ __forceinline__ void give_scalars(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of,
-                                             int m, Real along, Real faded) {
+CT_DEVICE void give_scalars(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of, int m, Real along,
+                            Real faded) {
   const Real d_w = of.c * of.gradient, d_e = -of.read * of.of_eta;
   if (s.w.gradient) put(of.of(s.w), s.w.gradient(m), s.erases && s.e_is_w ? d_w + d_e : d_w);
   if (of.scalar && s.g.gradient) {
@@ -168,18 +154,15 @@ __device__ __forceinline__ void give_scalars(const ReadWeightsFields<Real>& s, c
 }
 /// Gradients of write m's vectors, in the order of fields(): one variable may stand in several.
 template <class T, bool kOwn, class Real, class Step, int E>
-__device__ __forceinline__ void give_vectors(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of,
-                                             int m, int K, const Step& step, const Real (&rho)[E],
-                                             const Real (&state)[E]) {
+CT_DEVICE void give_vectors(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of, int m, int K,
+                            const Step& step, const Real (&rho)[E], const Real (&state)[E]) {
   Real d_k[E];
   if constexpr (kOwn) {
-#pragma unroll
-    for (int i = 0; i < E; ++i) d_k[i] = (of.d_c - of.pull) * state[i] - of.erased * rho[i];
+    CT_FOR(i, E) d_k[i] = (of.d_c - of.pull) * state[i] - of.erased * rho[i];
     if (s.k.gradient) give<T>(of.of(s.k), s.k.gradient(m), K, d_k);
   } else {
     Real d_x[E], d_y[E], d_g[E];
-#pragma unroll
-    for (int i = 0; i < E; ++i) {
+    CT_FOR(i, E) {
       d_x[i] = -of.erased * rho[i], d_y[i] = -of.pull * state[i];
       d_k[i] = of.d_c * state[i] + (s.x_is_k ? d_x[i] : Real(0)) + (s.y_is_k ? d_y[i] : Real(0));
       d_g[i] = s.decayed ? rho[i] * (state[i] - of.erased * step.x(i)) : step.decay(i) * rho[i] * state[i];
@@ -204,10 +187,10 @@ __global__ void __launch_bounds__(32 * W)
   const ReadWeightsFields<Real> s(op, r, b, bh % H);
   Real* kept = op.kept ? op.kept.value.at(r) + bh * op.kept_numbers() : nullptr;
   const Real* trail = op.by_trail() ? kept : nullptr;
-  Real* states = kept ? kept : op.history.value.at(r) + static_cast<std::int64_t>(bh) * M * K;
+  Real* states = kept ? kept : op.history.value.at(r) + std::int64_t{bh} * M * K;
   for (int q = 0; q < Q; ++q) {
     const int writes = tokens_seen(op, r, b, q) * op.writes;
-    const Real* d_a = op.a.gradient.at(r) + (static_cast<std::int64_t>(bh) * Q + q) * M;
+    const Real* d_a = op.a.gradient.at(r) + (std::int64_t{bh} * Q + q) * M;
     clear_unseen<32 * W>(s, q, writes);
     Real rho[E], made[E];
     if (!kept) {
@@ -215,21 +198,18 @@ __global__ void __launch_bounds__(32 * W)
       walk<kOwn>(team, s, writes, rho, states, static_cast<Real*>(nullptr), static_cast<Real*>(nullptr));
     }
     if (trail) T::load(trail, K, made);
-#pragma unroll
-    for (int i = 0; i < E; ++i) rho[i] = 0;
+    CT_FOR(i, E) rho[i] = 0;
     Step<Real, T, kOwn> steps[kAhead];
     Real kept_states[kAhead][E], gradients[kAhead];
     const auto fetch = [&](int slot, int m) {
       if (m >= writes) return;
       steps[slot].load(s, m);
-      if (!trail) T::load(states + static_cast<std::int64_t>(m) * K, K, kept_states[slot]);
+      if (!trail) T::load(states + std::int64_t{m} * K, K, kept_states[slot]);
       gradients[slot] = d_a[m];
     };
-#pragma unroll
-    for (int slot = 0; slot < kAhead; ++slot) fetch(slot, slot);
+    CT_FOR(slot, kAhead) fetch(slot, slot);
     for (int first = 0; first < writes; first += kAhead) {
-#pragma unroll
-      for (int slot = 0; slot < kAhead; ++slot) {
+      CT_FOR(slot, kAhead) {
         const int m = first + slot;
         if (m >= writes) break;
         const auto& step = steps[slot];
@@ -239,21 +219,17 @@ __global__ void __launch_bounds__(32 * W)
         Real c = 0;
         if (trail) {
           c = trail[K + m];
-#pragma unroll
-          for (int i = 0; i < E; ++i) made[i] += step.e * c * step.x(i), state[i] = made[i];
+          CT_FOR(i, E) made[i] += step.e * c * step.x(i), state[i] = made[i];
         }
         if constexpr (!kOwn) {
-          if (step.decays && s.decayed && !scalar) {
-#pragma unroll
-            for (int i = 0; i < E; ++i) rho[i] *= step.decay(i);
-          }
+          if (step.decays && s.decayed && !scalar)
+            CT_FOR(i, E) rho[i] *= step.decay(i);
         }
         Real sums[kOwn ? 3 : 4] = {T::share(step.k, state), Real(0), T::share(rho, state)};
-        if constexpr (kOwn) {
+        if constexpr (kOwn)
           sums[1] = T::share(step.k, rho);
-        } else {
+        else
           sums[1] = T::share(step.other_x, rho), sums[3] = T::share(step.other_y, state);
-        }
         team.sum(sums);
         if (!trail) c = sums[0];
         const Real read = kOwn || s.y_is_k ? c : sums[kOwn ? 0 : 3],
@@ -270,13 +246,10 @@ __global__ void __launch_bounds__(32 * W)
                                  factor,
                                  scalar};
         if (threadIdx.x == 0) give_scalars(s, of, m, sums[1], sums[2]);
-        if (scalar && s.decayed) {
-#pragma unroll
-          for (int i = 0; i < E; ++i) rho[i] *= factor;
-        }
+        if (scalar && s.decayed)
+          CT_FOR(i, E) rho[i] *= factor;
         give_vectors<T, kOwn>(s, of, m, K, step, rho, state);
-#pragma unroll
-        for (int i = 0; i < E; ++i) {
+        CT_FOR(i, E) {
           const Real rest = step.decays && !s.decayed ? step.decay(i) * rho[i] : rho[i];
           rho[i] = rest - pull * step.y(i) + d_c * step.k[i];
         }
@@ -287,34 +260,17 @@ __global__ void __launch_bounds__(32 * W)
   }
 }
 
-/// Calls f(warps, entries a thread) for keys of K numbers; few shapes, the last of them for rare sizes.
-template <class F>
-void with_key_team(int K, F&& f) {
-  using std::integral_constant;
-  if (K <= 32) {
-    f(integral_constant<int, 1>(), integral_constant<int, 1>());
-  } else if (K <= 128) {
-    f(integral_constant<int, 1>(), integral_constant<int, 4>());
-  } else if (K <= 1024) {
-    f(integral_constant<int, 8>(), integral_constant<int, 4>());
-  } else if (K <= 32768) {
-    f(integral_constant<int, 32>(), integral_constant<int, 32>());
-  } else {
-    refuse_shape("read_weights", "K", K, 32768);
-  }
-}
-
 /// Calls f(warps, entries a thread, kOwn).
 template <class Real, class F>
 void with_read_team(const ReadWeights<Real>& op, F&& f) {
   const bool own =
       (op.erase == Erase::none || op.erase == Erase::delta || (op.erase == Erase::tied && !op.erase_read)) &&
       (!op.log_decay || op.log_decay.value.dim(3) == 1);
-  if (own && op.K() <= kLargestTeam) {
+  if (own && op.K() <= kLargestTeam)
     with_team("read_weights", op.K(), [&](auto w, auto e) { f(w, e, std::true_type()); });
-  } else {
-    with_key_team(op.K(), [&](auto w, auto e) { f(w, e, std::false_type()); });
-  }
+  else
+    with_teams<1, 1, 1, 4, 8, 4, 32, 32>(  // the last for rare sizes
+        "read_weights", "K", op.K(), [&](auto w, auto e) { f(w, e, std::false_type()); });
 }
 
 }  // namespace

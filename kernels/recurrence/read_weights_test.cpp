@@ -247,9 +247,8 @@ std::vector<OpCase> size_cases() {
                            own_keys(s.B, s.T, s.Q, s.P, gates), trail)
                       .condition(8));
   };
-  for (const ReadShape& s : kReadShapes) {
+  for (const ReadShape& s : kReadShapes)
     for (const char* gates : {"", "w", "we", "wd", "wed"}) add("Gates", s, gates, false);
-  }
   const ReadShape trails[] = {{1, 1, 1, 1},     {3, 5, 4, 1},    {4, 33, 20, 1},
                               {2, 200, 128, 1}, {3, 47, 64, 1},  {2, 61, 132, 1},
                               {2, 50, 256, 1},  {2, 37, 400, 1}, {2, 21, 700, 1}};
@@ -387,7 +386,9 @@ void check_tiles(int B, int T, int Q, int H, int K) {
 }
 
 TEST_F(ReadWeightsOnCuda, TilesAreTheRecurrence) {
-  if (few_replicas()) GTEST_SKIP() << "too slow";
+  if (few_replicas()) {
+    GTEST_SKIP() << "too slow";
+  }
   check_tiles(1, 256, 256, 2, 64);
   check_tiles(1, 150, 150, 2, 64);
   check_tiles(2, 131, 131, 1, 36);

@@ -73,10 +73,8 @@ struct ChannelParts {
   }
 
   /// f(channel, first token) of this thread's leaves.
-  template <class F>
-  __device__ __forceinline__ static void leaves(F&& f) {
-#pragma unroll 1
-    for (int at = threadIdx.x; at < kLeaves * D; at += kThreads) {
+  CT_DEVICE static void leaves(auto&& f) {
+    CT_ROLLED(int at = threadIdx.x; at < kLeaves * D; at += kThreads) {
       f(at % D, at / D * kLeaf);
       if (kLeaves * D == kThreads) break;
     }
@@ -84,9 +82,8 @@ struct ChannelParts {
 
   /// q, k, x as they are and the decays, of the tokens from `first` on. `meanwhile` fetches what else is on
   /// its way while these are waited for.
-  template <class F>
-  __device__ __forceinline__ void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
-                                       int valid, F&& meanwhile) const {
+  CT_DEVICE void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first, int valid,
+                      auto&& meanwhile) const {
     const int K = walk.K;
     Fetched<Tile, C, D, Tile::kListed> q_in;
     Fetched<Tile> k_in, g_in, x_in;
@@ -106,31 +103,29 @@ struct ChannelParts {
 
   /// Rows of a direct chunk: q and a times e^G, k times e^-G. They take the places of levels.
   template <bool kBackward>
-  __device__ __forceinline__ Type* direct_q() const {
+  CT_DEVICE Type* direct_q() const {
     return kBackward ? across[0] : q_read;
   }
   template <bool kBackward>
-  __device__ __forceinline__ Type* direct_a() const {
+  CT_DEVICE Type* direct_a() const {
     return kBackward ? a_across[0] : a_read;
   }
-  __device__ __forceinline__ Type* direct_k() const { return across[kTop]; }
+  CT_DEVICE Type* direct_k() const { return across[kTop]; }
   /// e^G of the token before `from`.
-  __device__ __forceinline__ float before_leaf(int c, int from) const {
+  CT_DEVICE float before_leaf(int c, int from) const {
     float decay = 1;
-#pragma unroll
-    for (int l = 0; l < kLeaves - 1; ++l) decay *= l < from / kLeaf ? decays[0][l * D + c] : 1;
+    CT_FOR(l, kLeaves - 1) decay *= l < from / kLeaf ? decays[0][l * D + c] : 1;
     return decay;
   }
 
   /// By all, from what load() laid down: rows times their decays. Whether the chunk is direct.
   template <bool kBackward>
-  __device__ __forceinline__ bool age(const float* erase) const {
+  CT_DEVICE bool age(const float* erase) const {
     if constexpr (kMayBeDirect) {
       bool mild = true;
       leaves([&](int c, int from) {
         float decay = 1;
-#pragma unroll
-        for (int i = 0; i < kLeaf; ++i) decay *= alpha[(from + i) * D + c];
+        CT_FOR(i, kLeaf) decay *= alpha[(from + i) * D + c];
         decays[0][from / kLeaf * D + c] = decay;
         mild = mild && decay >= kMild;
       });
@@ -143,11 +138,10 @@ struct ChannelParts {
     return false;
   }
   template <bool kBackward>
-  __device__ __forceinline__ void age_directly(const float* erase) const {
+  CT_DEVICE void age_directly(const float* erase) const {
     leaves([&](int c, int from) {
       float since = before_leaf(c, from), end = since;
-#pragma unroll
-      for (int l = 0; l < kLeaves; ++l) end *= l >= from / kLeaf ? decays[0][l * D + c] : 1;
+      CT_FOR(l, kLeaves) end *= l >= from / kLeaf ? decays[0][l * D + c] : 1;
       if (from == 0) all[c] = end;
 #pragma unroll 4
       for (int i = from; i < from + kLeaf; ++i) {
@@ -164,17 +158,15 @@ struct ChannelParts {
     });
   }
   template <bool kBackward>
-  __device__ __forceinline__ void age_by_leaves(const float* erase) const {
+  CT_DEVICE void age_by_leaves(const float* erase) const {
     leaves([&](int c, int from) {
       const int leaf = from / kLeaf;
       const bool odd = leaf & 1, second = from >= kHalf;
       float own = 1, beside = 1;     // decays of this leaf and of its neighbour,
       float earlier = 1, later = 1;  // of all others
-#pragma unroll
-      for (int l = 0; l < kLeaves; ++l) {
+      CT_FOR(l, kLeaves) {
         float decay = 1;
-#pragma unroll
-        for (int i = 0; i < kLeaf; ++i) decay *= alpha[(l * kLeaf + i) * D + c];
+        CT_FOR(i, kLeaf) decay *= alpha[(l * kLeaf + i) * D + c];
         if (l == leaf) own = decay;
         if (l == (leaf ^ 1)) beside = decay;
         if (l < leaf) earlier *= decay;
@@ -213,7 +205,7 @@ struct ChannelParts {
   }
 
   /// By all, where x stands in its place until the scores are known: k_left.
-  __device__ __forceinline__ void leave() const {
+  CT_DEVICE void leave() const {
     static_assert(!kTight || kLeaf == kHalf);
     leaves([&](int c, int from) {
       float decay = from == 0 ? decays[kTop][D + c] : 1;
@@ -227,8 +219,7 @@ struct ChannelParts {
 
   /// Scores of pairs, by all warps: those of the reads, and (kBoth, forward) A.
   template <bool kBoth, bool kBackward = false>
-  __device__ __forceinline__ void score(bool direct, Type* scores, float* matrix, int stride,
-                                        const float* erase) const {
+  CT_DEVICE void score(bool direct, Type* scores, float* matrix, int stride, const float* erase) const {
     if (kMayBeDirect && direct) {
       const Matrix keys{direct_k(), kRow};
       typename Tile::Side s;
@@ -253,27 +244,22 @@ struct ChannelParts {
                   kPack = D < 64 ? 2 : 4;  // channels that a lane loads at once
     constexpr int kEach = kSums < 16 ? 1 : kSums / 16, kShare = kSums < 16 ? 16 / kSums : 1;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 16, of_q = before, of_x = late;
-#pragma unroll 1
-    for (int column = __shfl_sync(kFullWarp, warp, 0); column < kHalf; column += kThreads / 32) {
-      const int rows = kLeaf - column % kLeaf, j = column + static_cast<int>(threadIdx.x) / 16 % 2 * kHalf;
+    CT_ROLLED(int column = __shfl_sync(kFullWarp, warp, 0); column < kHalf; column += kThreads / 32) {
+      const int rows = kLeaf - column % kLeaf, j = column + CT_THREAD / 16 % 2 * kHalf;
       float sums[kSums] = {};
-#pragma unroll 1
-      for (int c = lane * kPack; c < D; c += 16 * kPack) {
+      CT_ROLLED(int c = lane * kPack; c < D; c += 16 * kPack) {
         float aged[kPack], decay[kPack], of[kPack];
         load_row(k + j * kRow + c, aged);
         const Type *q_at = q + (j + of_q) * kRow + c, *x_at = x + (j + of_x) * kRow + c;
-#pragma unroll
-        for (int n = 0; n < kLeaf; ++n) {
+        CT_FOR(n, kLeaf) {
           if (n % 4 == 0 && n >= rows) break;  // a few rows too many, so that loads need not wait
           const auto add = [&](const Type* from, float& sum) {
             load_row(from + n * kRow, of);
-#pragma unroll
-            for (int i = 0; i < kPack; ++i) sum += of[i] * aged[i];
+            CT_FOR(i, kPack) sum += of[i] * aged[i];
           };
           if (n > 0) {
             load_row(alpha + (j + n) * D + c, decay);
-#pragma unroll
-            for (int i = 0; i < kPack; ++i) aged[i] *= decay[i];
+            CT_FOR(i, kPack) aged[i] *= decay[i];
           }
           add(q_at, sums[n]);
           if (kBoth) add(x_at, sums[kSums - kLeaf + n]);
@@ -281,24 +267,22 @@ struct ChannelParts {
       }
       scatter_sum<kSums, 8>(sums);
       if (lane % kShare != 0) continue;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
+      CT_FOR(i, kEach) {
         const int at = lane / kShare * kEach + i, n = at % kLeaf;
         const bool of_reads = at < kLeaf;
         const int shift = of_reads ? of_q : of_x, row = j + rows - kLeaf + (kLeaf - rows + n + shift) % kLeaf;
         const bool seen = n + shift < rows;
-        if (of_reads) {
+        if (of_reads)
           Op::put1(scores + row * kSide + j, seen ? sums[i] : 0);
-        } else {
+        else
           matrix[row * stride + j] = seen && n + shift > 0 ? erase[row] * sums[i] : 0;
-        }
       }
     }
   }
 
   /// Those of pairs in different leaves.
   template <bool kBoth>
-  __device__ __forceinline__ void score_blocks(Type* scores, float* matrix, int stride) const {
+  CT_DEVICE void score_blocks(Type* scores, float* matrix, int stride) const {
     using Side = typename Tile::Side;
     const int row = Side::first_row() / kHalf, column = Side::first_column() / kHalf;
     if (kLevels == 1 && row == column) return;
@@ -326,16 +310,14 @@ struct ChannelParts {
   // the gradient of the leaf's log decays, summed up.
 
   /// outer: what every decay of the leaf passes on, reads behind it and writes before it among others.
-  __device__ __forceinline__ void back_keys(int c, int from, const float (&a)[kLeaf], const float* E,
-                                            float outer, float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
+  CT_DEVICE void back_keys(int c, int from, const float (&a)[kLeaf], const float* E, float outer,
+                           float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
     float until = 1;
-#pragma unroll
-    for (int i = kLeaf - 1; i >= 0; --i) {
+    CT_UNROLL(int i = kLeaf - 1; i >= 0; --i) {
       d_k[i] = E[(from + i) * D + c] * until;
       until *= a[i];
     }
-#pragma unroll
-    for (int i = 0; i < kLeaf; ++i) {
+    CT_FOR(i, kLeaf) {
       d_g[i] = outer;
       outer += d_k[i] * Raw::value(k[(from + i) * kRow + c]);
     }
@@ -344,8 +326,7 @@ struct ChannelParts {
   /// The gradients of the scores before their decays, as products want them: 0 within a leaf. Those stand
   /// apart, turned, as back_rows() wants them, where rows that do not see their own decay (late_) stand one
   /// earlier, the first of them last.
-  __device__ __forceinline__ static void put_pair(Type* pairs, Type* leaf, int i, int j, bool seen,
-                                                  bool late_, float x) {
+  CT_DEVICE static void put_pair(Type* pairs, Type* leaf, int i, int j, bool seen, bool late_, float x) {
     const bool within = i / kLeaf == j / kLeaf;
     Op::put1(pairs + i * kSide + j, seen && !within ? x : 0);
     if (within) Op::put1(leaf + j * kLeaf + (i + kLeaf - late_) % kLeaf, seen ? x : 0);
@@ -354,50 +335,40 @@ struct ChannelParts {
   /// Of rows x (q or a), whose pairs' gradients add to that of the keys too. A row that does not see its own
   /// decay (late_) is like one a token earlier that does; the leaf's first one then sees no decay at all.
   /// x becomes what it is times the decay since the chunk's start.
-  template <class X>
-  __device__ __forceinline__ void back_rows(int c, int from, const float (&a)[kLeaf], X&& x_at, float* E,
-                                            const Type* leaf, bool late_, Type* read, float (&d_k)[kLeaf],
-                                            float (&d_g)[kLeaf]) const {
+  CT_DEVICE void back_rows(int c, int from, const float (&a)[kLeaf], auto&& x_at, float* E, const Type* leaf,
+                           bool late_, Type* read, float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
     const int to = from + late_;
     float since = 1, x[kLeaf], d_x[kLeaf], h = 0, start = 1;
-#pragma unroll 1
-    for (int l = 0; l < from / kLeaf; ++l) start *= decays[0][l * D + c];
+    CT_ROLLED(int l = 0; l < from / kLeaf; ++l) start *= decays[0][l * D + c];
     if (late_) Op::put1(read + from * kRow + c, x_at(from) * start);
-#pragma unroll
-    for (int n = 0; n < kLeaf; ++n) {
+    CT_FOR(n, kLeaf) {
       const bool there = n + 1 < kLeaf || !late_;
       since *= a[n];
       x[n] = there ? x_at(to + n) : 0;
       d_x[n] = there ? since * E[(to + n) * D + c] : 0;
       if (there) Op::put1(read + (to + n) * kRow + c, x[n] * since * start);
     }
-#pragma unroll
-    for (int n = kLeaf - 1; n >= 0; --n) d_g[n] += h += d_x[n] * x[n];
-#pragma unroll
-    for (int j = 0; j < kLeaf; ++j) {
+    CT_UNROLL(int n = kLeaf - 1; n >= 0; --n) d_g[n] += h += d_x[n] * x[n];
+    CT_FOR(j, kLeaf) {
       float aged[kLeaf], p[kLeaf];
       load_row(leaf + (from + j) * kLeaf, p);
       aged[j] = Raw::value(k[(from + j) * kRow + c]);
-#pragma unroll
-      for (int n = j + 1; n < kLeaf; ++n) aged[n] = aged[n - 1] * a[n];
+      CT_UNROLL(int n = j + 1; n < kLeaf; ++n) aged[n] = aged[n - 1] * a[n];
       h = 0;  // of row n: what keys at n would get from the rows from n on
-#pragma unroll
-      for (int n = kLeaf - 1; n >= j; --n) {
+      CT_UNROLL(int n = kLeaf - 1; n >= j; --n) {
         d_x[n] += p[n] * aged[n];
         h = p[n] * x[n] + (n + 1 < kLeaf ? a[n + 1 < kLeaf ? n + 1 : n] * h : 0);
         if (n > j) d_g[n] += aged[n] * h;
       }
       d_k[j] += h;
     }
-#pragma unroll
-    for (int n = 0; n < kLeaf; ++n) {
+    CT_FOR(n, kLeaf)
       if (n + 1 < kLeaf || !late_) E[(to + n) * D + c] = d_x[n];
-    }
   }
 
   /// N neighbours, whose alignment is that of all of them (at most of 16 bytes).
   template <class T, int N>
-  __device__ __forceinline__ static void load_row(const T* from, float (&x)[N]) {
+  CT_DEVICE static void load_row(const T* from, float (&x)[N]) {
     constexpr int kBytes = N * static_cast<int>(sizeof(T)), kWords = kBytes >= 16  ? 4
                                                                      : kBytes >= 4 ? kBytes / 4
                                                                                    : 1;
@@ -407,11 +378,9 @@ struct ChannelParts {
       struct alignas(4 * kWords) Words {
         unsigned at[kWords];
       };
-#pragma unroll
-      for (int i = 0; i < kBytes / 4; i += kWords) {
+      CT_UNROLL(int i = 0; i < kBytes / 4; i += kWords) {
         const Words words = reinterpret_cast<const Words*>(from)[i / kWords];
-#pragma unroll
-        for (int n = 0; n < kWords; ++n) {
+        CT_FOR(n, kWords) {
           if constexpr (sizeof(T) == 4) {
             x[i + n] = __uint_as_float(words.at[n]);
           } else {

@@ -58,7 +58,7 @@ struct ChannelBackwardMemory {
 
 /// Four neighbours to memory, as far as there are columns.
 template <bool kWhole>
-__device__ __forceinline__ void put4(Write mode, float* to, float4 x, int columns) {
+CT_DEVICE void put4(Write mode, float* to, float4 x, int columns) {
   if constexpr (kWhole) {
     float4* const p = reinterpret_cast<float4*>(to);
     if (mode == Write::add) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void put4(Write mode, float* to, float4 x, int column
 }
 
 /// The same of four numbers in bf16.
-__device__ __forceinline__ void put4_narrow(Write mode, uint2* to, float4 x) {
+CT_DEVICE void put4_narrow(Write mode, uint2* to, float4 x) {
   if (mode == Write::add) {
     const Four<float> old = four_of(*to);
     x.x += old.v[0], x.y += old.v[1], x.z += old.v[2], x.w += old.v[3];
@@ -97,11 +97,11 @@ struct ChannelBackward {
   const Memory& memory;
   const Parts& parts;
 
-  __device__ __forceinline__ static Matrix rows_of(const Type* at) { return {at, kRow}; }
-  __device__ __forceinline__ static Matrix pairs_of(const Type* at) { return {at, kSide}; }
+  CT_DEVICE static Matrix rows_of(const Type* at) { return {at, kRow}; }
+  CT_DEVICE static Matrix pairs_of(const Type* at) { return {at, kSide}; }
 
   /// All threads load what memory has of a chunk.
-  __device__ __forceinline__ void load(int chunk, int first, int valid, State& d_state) const {
+  CT_DEVICE void load(int chunk, int first, int valid, State& d_state) const {
     using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
     const int V = walk.V;
     Fetched<Tile, C, D, Tile::kListed> d_o_in;
@@ -110,9 +110,7 @@ struct ChannelBackward {
     parts.load(walk, op, first, valid, [&] {
       d_o_in.fetch(walk.of_queries(has_gradient ? op.o.gradient : op.o.value, first, valid, V), V);
       written_in.fetch(walk.written(op, first, valid), V);
-      if (threadIdx.x >= Tile::kThreads - 32) {
-        fill_gains(walk, op, first, valid, memory.write, memory.erase);
-      }
+      if (threadIdx.x >= Tile::kThreads - 32) fill_gains(walk, op, first, valid, memory.write, memory.erase);
       d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
       fetch_kept<WholeTile, Memory::kStateStaged, false>(op, walk, chunk, memory.state, memory.inverse);
     });
@@ -126,7 +124,7 @@ struct ChannelBackward {
   }
 
   /// Asks early for what the chunk before needs.
-  __device__ __forceinline__ void prefetch(int chunk, int first, int step) const {
+  CT_DEVICE void prefetch(int chunk, int first, int step) const {
     if (chunk == 0) return;
     const int before = first - step, V = walk.V;
     if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
@@ -140,7 +138,7 @@ struct ChannelBackward {
   }
 
   /// dU and dR; the latter (its negative where something is solved) stays in `rest`. Gradients of values.
-  __device__ __forceinline__ void of_written(bool direct, int first, int valid) const {
+  CT_DEVICE void of_written(bool direct, int first, int valid) const {
     const int V = walk.V;
     Rows given, d_u;  // v; dU, or dR where nothing is solved
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
@@ -167,7 +165,7 @@ struct ChannelBackward {
   }
 
   /// P and N, in the places of scores and inverses.
-  __device__ __forceinline__ void of_pairs(bool direct) const {
+  CT_DEVICE void of_pairs(bool direct) const {
     const auto lay_down = [&](const Type* d_rows, bool inclusive, bool late, Type* pairs, Type* leaf) {
       typename Tile::Side p;
       p.template add<false, false, D>(rows_of(d_rows), rows_of(memory.written));
@@ -184,7 +182,7 @@ struct ChannelBackward {
   }
 
   /// Sums over values of S . D; D as the state before the chunk has it.
-  __device__ __forceinline__ void through_state(int chunk, State& d_state) const {
+  CT_DEVICE void through_state(int chunk, State& d_state) const {
     const int K = walk.K, V = walk.V;
     const auto kept = walk.state(op.states.value, walk.chunks, chunk);
     d_state.column_sums(memory.through, D, [&](int v, int c, float a, float b, float(&sums)[2]) {
@@ -192,7 +190,7 @@ struct ChannelBackward {
         const float2 s = two_operands<Tile>(memory.state + v * kRow + c);
         sums[0] += a * s.x, sums[1] += b * s.y;
       } else {
-        const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
+        const float* s = kept.at + std::int64_t{v} * walk.line + c;
         if (v < V && c < K) sums[0] += a * s[0];
         if (v < V && c + 1 < K) sums[1] += b * s[1];
       }
@@ -202,7 +200,7 @@ struct ChannelBackward {
 
   /// Gradients of rows by the state at the chunk's ends, then by pairs in different leaves; they stand at the
   /// borders of leaves. Begins with the states where gradients of rows will stand.
-  __device__ __forceinline__ void of_rows(bool direct, int chunk, int first, int valid) const {
+  CT_DEVICE void of_rows(bool direct, int chunk, int first, int valid) const {
     Rows d_q, d_a, d_k;
     const auto by_state = [&](Rows& rows, const Type* a) {
       add_state<Memory::kStateStaged>(op, walk, chunk, rows, rows_of(a), memory.state);
@@ -233,7 +231,7 @@ struct ChannelBackward {
 
   /// Of a direct chunk, gradients of its rows as they are in products, by the pairs too; what writes by themselves say of the
   /// decays after them.
-  __device__ __forceinline__ void by_pairs(Rows& d_q, Rows& d_a, Rows& d_k) const {
+  CT_DEVICE void by_pairs(Rows& d_q, Rows& d_a, Rows& d_k) const {
     const Type* const k_at = parts.direct_k();
     d_k.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
     d_k.column_sums(memory.writes[0], D, [&](int i, int c, float a, float b, float(&two)[2]) {
@@ -249,15 +247,14 @@ struct ChannelBackward {
 
   /// Of a direct chunk, by all: gradients of rows and of the decays, in the places of by_channels(). A pair of rows on one side
   /// of a decay stands in the gradient of either row, which are of the same rounded factors: they cancel.
-  __device__ __forceinline__ void by_channels_directly() const {
+  CT_DEVICE void by_channels_directly() const {
     float* const leaf_sums = memory.reads[0];  // [kLeaves][D]: those of both levels lie side by side
     static_assert(Parts::kLevels * Memory::kDown == Parts::kLeaves);
     const Type *const q_at = parts.template direct_q<true>(), *const a_at = parts.template direct_a<true>(),
                       *const k_at = parts.direct_k();
     Parts::leaves([&](int c, int from) {
       float since = parts.before_leaf(c, from), of_row[kLeaf], of_own[kLeaf];
-#pragma unroll
-      for (int i = 0; i < kLeaf; ++i) {
+      CT_FOR(i, kLeaf) {
         const int at = (from + i) * D + c, place = (from + i) * kRow + c;
         const float previous = since;
         since *= parts.alpha[at];
@@ -275,30 +272,25 @@ struct ChannelBackward {
         of_own[i] = ((parts.before ? 0 : read) + (parts.late ? 0 : look)) - key;
       }
       float after = 0;
-#pragma unroll
-      for (int i = kLeaf - 1; i >= 0; --i)
+      CT_UNROLL(int i = kLeaf - 1; i >= 0; --i)
         parts.alpha[(from + i) * D + c] = after + of_own[i], after += of_row[i];
       leaf_sums[from / kLeaf * D + c] = after;
     });
     __syncthreads();
     Parts::leaves([&](int c, int from) {
       float after = 0;
-#pragma unroll
-      for (int i = 0; i < State::kDown; ++i) after += memory.through[i * D + c];
+      CT_FOR(i, State::kDown) after += memory.through[i * D + c];
       after *= parts.all[c];
-#pragma unroll
-      for (int half = 0; half < Memory::kDown; ++half) after += memory.writes[0][half * D + c];
-#pragma unroll
-      for (int l = 1; l < Parts::kLeaves; ++l) after += l > from / kLeaf ? leaf_sums[l * D + c] : 0;
-#pragma unroll
-      for (int i = 0; i < kLeaf; ++i) parts.alpha[(from + i) * D + c] += after;
+      CT_FOR(half, Memory::kDown) after += memory.writes[0][half * D + c];
+      CT_UNROLL(int l = 1; l < Parts::kLeaves; ++l) after += l > from / kLeaf ? leaf_sums[l * D + c] : 0;
+      CT_FOR(i, kLeaf) parts.alpha[(from + i) * D + c] += after;
     });
   }
 
   /// Gradients of rows from the borders of a level's pairs of blocks to those of its blocks, and by the pairs
   /// across; what the rows so far say of the decays in between.
   template <int kLevel>
-  __device__ __forceinline__ void across(Rows& d_q, Rows& d_a, Rows& d_k) const {
+  CT_DEVICE void across(Rows& d_q, Rows& d_a, Rows& d_k) const {
     constexpr int kBlock = kLeaf << kLevel;
     static_assert(Rows::kRows == kHalf, "a warp's rows are those of a half");
     Type *const with = parts.across[kLevel], *const a_with = parts.a_across[kLevel];
@@ -342,24 +334,20 @@ struct ChannelBackward {
     if (!kHalves || own == 0) {
       const int at = others * kSide;
       d_k.template add<true, true, kHalf>(pairs_of(memory.scores + at), rows_of(with + others * kRow));
-      if (walk.solves) {
+      if (walk.solves)
         d_k.template add<true, true, kHalf>(pairs_of(memory.inverse + at), rows_of(a_with + others * kRow));
-      }
     }
   }
 
   /// All threads make gradients of rows, in the places of those at borders, and of the decays, in that of the decays.
   /// Reads times their decays take the places of keys.
-  __device__ __forceinline__ void by_channels() const {
+  CT_DEVICE void by_channels() const {
     Parts::leaves([&](int c, int from) {
       float a[kLeaf], d_k[kLeaf], d_g[kLeaf], outer = 0;
-#pragma unroll
-      for (int i = 0; i < kLeaf; ++i) a[i] = parts.alpha[(from + i) * D + c];
-#pragma unroll
-      for (int i = 0; i < State::kDown; ++i) outer += memory.through[i * D + c];
+      CT_FOR(i, kLeaf) a[i] = parts.alpha[(from + i) * D + c];
+      CT_FOR(i, State::kDown) outer += memory.through[i * D + c];
       outer *= parts.all[c];
-#pragma unroll
-      for (int level = 0; level < Parts::kLevels; ++level) {
+      CT_FOR(level, Parts::kLevels) {
         const bool odd = from / (kLeaf << level) % 2 == 1;
         const int half = level == Parts::kTop ? !odd : from / kHalf;
         outer += (odd ? memory.writes[level] : memory.reads[level])[half * D + c];
@@ -377,8 +365,7 @@ struct ChannelBackward {
             of_q ? memory.d_q : memory.d_a, of_q ? memory.leaf_reads : memory.leaf_erases,
             of_q ? parts.before : parts.late, of_q ? parts.q_read : parts.a_read, d_k, d_g);
       }
-#pragma unroll
-      for (int i = 0; i < kLeaf; ++i) {
+      CT_FOR(i, kLeaf) {
         const int at = (from + i) * D + c;
         memory.d_k[at] = d_k[i], parts.alpha[at] = d_g[i];
       }
@@ -386,7 +373,7 @@ struct ChannelBackward {
   }
 
   /// All threads write gradients to memory.
-  __device__ __forceinline__ void put_rows(int first, int valid) const {
+  CT_DEVICE void put_rows(int first, int valid) const {
     const int K = walk.K, line = walk.line, from = walk.first_key;
     const auto d_queries = walk.of_queries(op.q.gradient, first, valid, line, from);
     const auto d_keys = walk.of_writes(op.k.gradient, first, valid, line, from);
@@ -394,8 +381,7 @@ struct ChannelBackward {
     const auto d_looks = walk.of_erases(op.erase_read.gradient, first, valid, line, from);
     const auto d_erased = walk.of_erases(op.erase_write.gradient, first, valid, line, from);
     const auto four = [](const float* p) { return *reinterpret_cast<const float4*>(p); };
-#pragma unroll 1
-    for (int n = threadIdx.x; n < C * D / 4; n += Tile::kThreads) {
+    CT_ROLLED(int n = threadIdx.x; n < C * D / 4; n += Tile::kThreads) {
       const int row = n / (D / 4), c = n % (D / 4) * 4, at = row * D + c;
       const auto give = [&](const In<float>& field, Write mode, const auto& rows, float4 x) {
         float* const to = rows(row);
@@ -411,12 +397,9 @@ struct ChannelBackward {
         const float e = memory.erase[row];
         d_x = four(memory.d_a + at);
         const float values[4] = {d_x.x, d_x.y, d_x.z, d_x.w};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) d_erase += values[i] * Parts::Raw::value(memory.x[row * kRow + c + i]);
-#pragma unroll
-        for (int offset = D / 8; offset > 0; offset /= 2) {
+        CT_FOR(i, 4) d_erase += values[i] * Parts::Raw::value(memory.x[row * kRow + c + i]);
+        CT_UNROLL(int offset = D / 8; offset > 0; offset /= 2)
           d_erase += __shfl_xor_sync(kFullWarp, d_erase, offset);
-        }
         d_x.x *= e, d_x.y *= e, d_x.z *= e, d_x.w *= e;
         if (!walk.tied) d_k.x += d_x.x, d_k.y += d_x.y, d_k.z += d_x.z, d_k.w += d_x.w;
       }
@@ -432,13 +415,12 @@ struct ChannelBackward {
 };
 
 template <class Tile>
-__device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                                      const ChannelBackwardMemory<Tile>& memory) {
+CT_DEVICE void channel_backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                     const ChannelBackwardMemory<Tile>& memory) {
   const ChannelBackward<Tile> back{walk, op, memory, memory.parts};
   typename Tile::State d_state;
-  if (op.end.gradient && walk.pass == 0) {
+  if (op.end.gradient && walk.pass == 0)
     d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), walk.K);
-  }
   for (int chunk = walk.chunks - 1; chunk >= 0; --chunk) {
     const int step = Tile::kListed ? walk.step : Tile::C;
     const int first = chunk * step, valid = min(step, walk.T - first);
@@ -469,14 +451,12 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     __syncthreads();
     back.put_rows(first, valid);
     d_state.template add<true, true, Tile::C>(back.rows_of(memory.d_o), back.rows_of(q_read));
-    if (walk.solves) {
+    if (walk.solves)
       d_state.template add<true, true, Tile::C>(back.rows_of(memory.rest), back.rows_of(a_read));
-    }
     __syncthreads();
   }
-  if (op.start.wanted()) {
+  if (op.start.wanted())
     d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), walk.K);
-  }
 }
 
 template <class Tile>

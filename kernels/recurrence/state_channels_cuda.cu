@@ -8,17 +8,16 @@ namespace crosstalk::device {
 namespace {
 
 /// Calls f with the tile of this op; padded sizes have one form.
-template <class F>
-auto with_tile(const StateRead<float>& op, F&& f) {
+auto with_tile(const StateRead<float>& op, auto&& f) {
   return with_format(op, [&](auto format) {
     constexpr Precision kFormat = decltype(format)::value;
     const auto sized = [&](auto whole, auto mapped, auto paired, auto listed) {
       constexpr bool kWhole = decltype(whole)::value, kMapped = decltype(mapped)::value;
       constexpr bool kPaired = decltype(paired)::value, kListed = decltype(listed)::value;
-      const int size = size_of_state(op);
-      if (size <= 32) return f(StateTile<kFormat, 32, kWhole, true, kMapped, 32, 0, kPaired, kListed>{});
-      if (size <= 64) return f(StateTile<kFormat, 64, kWhole, true, kMapped, 32, 0, kPaired, kListed>{});
-      return f(StateTile<kFormat, 128, kWhole, true, kMapped, 32, 8, kPaired, kListed>{});
+      return with_least<32, 64, 128>(size_of_state(op), [&](auto size) {
+        return f(StateTile < kFormat, size(), kWhole, true, kMapped, 32, size() == 128 ? 8 : 0, kPaired,
+                 kListed > {});
+      });
     };
     constexpr std::true_type yes;
     constexpr std::false_type no;

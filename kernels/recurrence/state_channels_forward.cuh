@@ -37,8 +37,8 @@ struct ChannelForwardMemory {
 
 /// One warp makes w and e of a chunk of 32 tokens; 0 beyond its end.
 template <class Tile>
-__device__ __forceinline__ void fill_gains(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
-                                           int valid, float* write, float* erase) {
+CT_DEVICE void fill_gains(const StateWalk<Tile>& walk, const StateRead<float>& op, int first, int valid,
+                          float* write, float* erase) {
   const int i = threadIdx.x % 32;
   write[i] = walk.write_gain(op, first, valid, i);
   erase[i] = walk.erase_gain(op, first, valid, i);
@@ -51,8 +51,8 @@ constexpr int kChannelBlocks = Tile::D == 32                                    
                                                                                    : 1;
 
 template <class Tile>
-__device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                                     const ChannelForwardMemory<Tile>& memory) {
+CT_DEVICE void channel_forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                    const ChannelForwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   using Memory = ChannelForwardMemory<Tile>;
@@ -73,13 +73,10 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
       __syncthreads();
     }
     parts.load(walk, op, first, valid, [] {});
-    if (threadIdx.x >= Tile::kThreads - 32) {
-      fill_gains(walk, op, first, valid, memory.write, memory.erase);
-    }
+    if (threadIdx.x >= Tile::kThreads - 32) fill_gains(walk, op, first, valid, memory.write, memory.erase);
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
-    if (!StateWalk<Tile>::kShort && op.states) {
+    if (!StateWalk<Tile>::kShort && op.states)
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, chunks, chunk), K);
-    }
     if (const int soon = min(step, walk.T - first - step), next = first + step; soon > 0) {
       if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, next, soon), soon);
       prefetch_rows<Tile>(1, walk.keys(op, next, soon), soon);
@@ -117,9 +114,8 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
       u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.written + i * kRow + v, a, b); });
-      if (op.solved) {
+      if (op.solved)
         u.template put<Tile::kWhole>(Write::overwrite, walk.of_erases(op.solved.value, first, valid, V), V);
-      }
       __syncthreads();
     }
 
@@ -130,9 +126,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
     state.template add<true, true, C>(written, Matrix{parts.k_left, kRow});
     __syncthreads();
   }
-  if (op.end.value) {
-    state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
-  }
+  if (op.end.value) state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
 }
 
 template <class Tile>

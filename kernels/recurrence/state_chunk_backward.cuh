@@ -45,9 +45,8 @@ struct BackwardMemory {
     scores = carve.take<Type>(kPairs);
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
     d_rest = carve.take<Type>(kTokens);
-    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase}) {
+    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase})
       *sums = carve.take<float>(kSums);
-    }
     of_pairs = carve.take<float>(gated ? 2 * Tile::Side::kDown * C : 0);
     of_rows = carve.take<float>(gated ? 2 * Tile::Side::kAcross * C : 0);
     parts = carve.take<float>(Tile::W);
@@ -65,32 +64,23 @@ using Guarded = Fetched<Tile, kRows, kColumns, true>;
 
 /// Adds what pairs on either side of a decay give it, by one warp: a lane the decays of kEach tokens from lane kEach on.
 template <class Tile, int kEach>
-__device__ __forceinline__ void add_crossing(const BackwardMemory<Tile>& memory, int kind, int late,
-                                             float (&pairs)[kEach]) {
+CT_DEVICE void add_crossing(const BackwardMemory<Tile>& memory, int kind, int late, float (&pairs)[kEach]) {
   constexpr int C = Tile::C, kDown = Tile::Side::kDown, kAcross = Tile::Side::kAcross;
   const int lane = threadIdx.x % 32, first = lane * kEach;
-#pragma unroll
-  for (int d = 0; d < kDown; ++d) {
-#pragma unroll
-    for (int n = 0; n < kEach; ++n) pairs[n] += memory.of_pairs[(kind * kDown + d) * C + first + n];
-  }
-#pragma unroll
-  for (int strip = 0; strip + 1 < kAcross; ++strip) {  // rows' totals from a token's on
+  CT_FOR2(d, kDown, n, kEach) pairs[n] += memory.of_pairs[(kind * kDown + d) * C + first + n];
+  CT_UNROLL(int strip = 0; strip + 1 < kAcross; ++strip) {  // rows' totals from a token's on
     float x[kEach], running = 0;
-#pragma unroll
-    for (int n = 0; n < kEach; ++n) {
+    CT_FOR(n, kEach) {
       x[n] = memory.of_rows[(kind * kAcross + strip) * C + first + n];
       running += x[n];
     }
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
+    CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
       const float other = __shfl_down_sync(kFullWarp, running, offset);
       if (lane + offset < 32) running += other;
     }
     float after = __shfl_down_sync(kFullWarp, running, 1);
     if (lane == 31) after = 0;
-#pragma unroll
-    for (int n = kEach - 1; n >= 0; --n) {
+    CT_UNROLL(int n = kEach - 1; n >= 0; --n) {
       const float from_here = after + x[n];
       if ((first + n) / (C / kAcross) > strip) pairs[n] += late ? after : from_here;
       after = from_here;
@@ -100,9 +90,8 @@ __device__ __forceinline__ void add_crossing(const BackwardMemory<Tile>& memory,
 
 /// One warp makes the gradient of a chunk's log decays from the sums of the chunk's rows.
 template <class Tile>
-__device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& memory,
-                                                   const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                                   int first, int valid) {
+CT_DEVICE void put_decay_gradient(const BackwardMemory<Tile>& memory, const StateRead<float>& op,
+                                  const StateWalk<Tile>& walk, int first, int valid) {
   using Rows = typename Tile::Rows;
   constexpr int C = Tile::C, kEach = C / 32;
   const ChunkGates<C>& gates = *memory.gates;
@@ -110,8 +99,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   const auto to = walk.of_tokens(op.log_decay.gradient, first, valid, 1);
   const Write mode = walk.shared(op.log_decay.write);
   float writes[kEach], reads[kEach], looks[kEach], sums[3] = {};
-#pragma unroll
-  for (int n = 0; n < kEach; ++n) {
+  CT_FOR(n, kEach) {
     const int i = lane * kEach + n;
     writes[n] = Rows::total(memory.of_write, i);
     reads[n] = Rows::total(memory.of_read, i);
@@ -120,8 +108,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   }
   // Sums of the lanes before (writes) and after (reads, looks) this one.
   float running[3] = {sums[0], sums[1], sums[2]};
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
+  CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
     const float before = __shfl_up_sync(kFullWarp, running[0], offset);
     const float read = __shfl_down_sync(kFullWarp, running[1], offset);
     const float look = __shfl_down_sync(kFullWarp, running[2], offset);
@@ -136,17 +123,14 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   add_crossing<Tile>(memory, 0, walk.before ? 1 : 0, pairs);
   if (walk.solves) add_crossing<Tile>(memory, 1, op.decayed ? 0 : 1, pairs);
   float through = 0;
-#pragma unroll
-  for (int w = 0; w < Tile::W; ++w) through += memory.parts[w];
+  CT_FOR(w, Tile::W) through += memory.parts[w];
   through *= gates.all;
   float after[kEach];
-#pragma unroll
-  for (int n = kEach - 1; n >= 0; --n) {
+  CT_UNROLL(int n = kEach - 1; n >= 0; --n) {
     after[n] = (walk.before ? read : read + reads[n]) + (op.decayed ? look + looks[n] : look);
     read += reads[n], look += looks[n];
   }
-#pragma unroll
-  for (int n = 0; n < kEach; ++n) {
+  CT_FOR(n, kEach) {
     const int i = lane * kEach + n;
     if (to.has(i)) put(mode, to.start(i), through + before + after[n] + pairs[n]);
     before += writes[n];
@@ -177,7 +161,7 @@ struct ChunkBackward {
       d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
 
   /// A row's product with a row of operands.
-  __device__ __forceinline__ static auto with(const typename Tile::Type* rows) {
+  CT_DEVICE static auto with(const typename Tile::Type* rows) {
     return [rows](int i, int c, float a, float b) {
       const float2 x = two_operands<Tile>(rows + i * kRow + c);
       return a * x.x + b * x.y;
@@ -186,18 +170,17 @@ struct ChunkBackward {
 
   /// Brings rows and gates of a chunk, and asks for the gates of the next. While they come, one warp has the gradient of the
   /// decays of the chunk before: its sums stand until solve().
-  __device__ __forceinline__ void load(int chunk, int first, int valid, typename Walk::Gains& gains) const {
+  CT_DEVICE void load(int chunk, int first, int valid, typename Walk::Gains& gains) const {
     Guarded<Tile> q_in, k_in, d_o_in;
     std::conditional_t<kShortRows, Eights<Tile, C, D>, Guarded<Tile>> written_in;
     q_in.fetch(walk.queries(op, first, valid), K);
     k_in.fetch(walk.keys(op, first, valid), K);
     d_o_in.fetch(walk.of_queries(op.o.gradient, first, valid, V), V);
     const auto rows = walk.written(op, first, valid);
-    if constexpr (!kShortRows) {
+    if constexpr (!kShortRows)
       written_in.fetch(rows, V);
-    } else if (walk.solves) {
+    else if (walk.solves)
       written_in.fetch(walk.short_solved(op, first, valid));
-    }
     Eights<Tile, D, D> state_in;
     Eights<Tile, C, C> inverse_in;
     if constexpr (kShortRows) {
@@ -238,18 +221,17 @@ struct ChunkBackward {
     }
   }
   /// Asks for the rows of the chunk that comes next.
-  __device__ __forceinline__ void prefetch(int before, int chunk) const {
+  CT_DEVICE void prefetch(int before, int chunk) const {
     if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
     prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
     prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
     if (!Tile::kListed) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
     walk.prefetch_state(4, op, chunk);
     if (!walk.solves) return;
-    if constexpr (kShortRows) {
+    if constexpr (kShortRows)
       prefetch_rows<Tile, 2 * D>(5, walk.short_solved(op, before, step), step);
-    } else {
+    else
       prefetch_rows<Tile, 4 * D>(5, walk.of_erases(op.solved.value, before, step, V), step);
-    }
     if constexpr (Walk::kShort) {  // two rows a thread
       const auto rows = walk.short_inverse(op, chunk);
       prefetch_rows<Tile, 4 * C>(6, typename Walk::ShortRows{rows.at, 4 * C, C / 2}, C / 2);
@@ -259,7 +241,7 @@ struct ChunkBackward {
     }
   }
   /// Scores; d_u becomes dU, or dR where something is solved, whose rows lie in d_rest then; dv.
-  __device__ __forceinline__ void solve(int first, int valid, Rows& d_u) const {
+  CT_DEVICE void solve(int first, int valid, Rows& d_u) const {
     Rows given;  // v
     const auto values = walk.of_writes(op.v.value, first, valid, V);
     given.template ask<Tile::kWhole>(values, V);
@@ -292,7 +274,7 @@ struct ChunkBackward {
     __syncthreads();
   }
   /// P and N, and what pairs add to the decays. Ends with a barrier.
-  __device__ __forceinline__ void pair(Rows& d_u) const {
+  CT_DEVICE void pair(Rows& d_u) const {
     {
       Side p;
       p.template add<false, false, D>(d_o, written);
@@ -329,7 +311,7 @@ struct ChunkBackward {
     }
     __syncthreads();
   }
-  __device__ __forceinline__ void put_queries(int chunk, int first, int valid) const {
+  CT_DEVICE void put_queries(int chunk, int first, int valid) const {
     Rows d_q;
     add_state<Memory::kStateStaged>(op, walk, chunk, d_q, d_o, memory.state);
     if (walk.gated()) {
@@ -343,7 +325,7 @@ struct ChunkBackward {
     }
   }
   /// dk, and what an erase reads and writes along.
-  __device__ __forceinline__ void put_keys(int chunk, int first, int valid) const {
+  CT_DEVICE void put_keys(int chunk, int first, int valid) const {
     Rows d_k, d_a;  // d_a: -da
     d_k.template add<false, true, D>(written, d_state_at);
     if (walk.gated()) {
@@ -382,7 +364,7 @@ struct ChunkBackward {
     }
   }
   /// S . D of a warp's part to memory.parts; D fades over the chunk.
-  __device__ __forceinline__ void pass_through(int chunk, State& d_state) const {
+  CT_DEVICE void pass_through(int chunk, State& d_state) const {
     const auto before = walk.state(op.states.value, walk.chunks, chunk);
     if (walk.gated()) {
       float sum = 0;
@@ -391,7 +373,7 @@ struct ChunkBackward {
           const float2 s = two_operands<Tile>(memory.state + v * kRow + c);
           sum += a * s.x + b * s.y;
         } else {
-          const float* s = before.at + static_cast<std::int64_t>(v) * walk.line + c;
+          const float* s = before.at + std::int64_t{v} * walk.line + c;
           if (v < V && c < K) sum += a * s[0];
           if (v < V && c + 1 < K) sum += b * s[1];
         }
@@ -402,7 +384,7 @@ struct ChunkBackward {
     }
   }
   /// What D' sums over the tokens: dO e^G takes the place of dO, and -e e^G X that of X where it is no other's.
-  __device__ __forceinline__ void age() const {
+  CT_DEVICE void age() const {
     const auto scale = [&](typename Tile::Type* rows, auto&& factor) {
       for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
         const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
@@ -417,11 +399,11 @@ struct ChunkBackward {
       scale(memory.x, [&](int row) { return -gates.erase[row] * (walk.gated() ? gates.look[row] : 1.0f); });
     if (walk.gated() || own) __syncthreads();
   }
-  __device__ __forceinline__ void put_gates(int chunk, int first, int valid) const {
+  CT_DEVICE void put_gates(int chunk, int first, int valid) const {
     if (threadIdx.x < 32) {
       if (chunk == 0 && walk.gated() && op.log_decay.wanted())  // of the others load() does it
         put_decay_gradient<Tile>(memory, op, walk, first, valid);
-    } else if (const int i = static_cast<int>(threadIdx.x) - 32; i < valid) {
+    } else if (const int i = CT_THREAD - 32; i < valid) {
       const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
       put_gains(op, walk, first, valid, i, memory.of_value, d_erase);
     }
@@ -429,14 +411,13 @@ struct ChunkBackward {
 };
 
 template <class Tile>
-__device__ __forceinline__ void backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                              const BackwardMemory<Tile>& memory) {
+CT_DEVICE void backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                             const BackwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   const ChunkBackward<Tile> at{op, walk, memory};
   typename Tile::State d_state;
-  if (op.end.gradient && walk.pass == 0) {
+  if (op.end.gradient && walk.pass == 0)
     d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), walk.K);
-  }
   const int step = at.step, last_first = (walk.chunks - 1) * step;
   auto gains = walk.gains(op, last_first, walk.T - last_first);
   for (int chunk = walk.chunks - 1; chunk >= 0; --chunk) {
@@ -463,9 +444,8 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
     if (walk.solves) d_state.template add<true, true, Tile::C>(walk.tied ? at.d_rest : at.d_rest_aged, at.x);
     __syncthreads();
   }
-  if (op.start.wanted()) {
+  if (op.start.wanted())
     d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), walk.K);
-  }
 }
 
 template <class Tile>

@@ -20,22 +20,22 @@ bool tokens_narrow(const StateRead<float>& op) {
 }
 
 /// Calls f with the tile of this op. Padded sizes have one form, for all gates and rows.
-template <class F>
-auto with_tile(const StateRead<float>& op, F&& f) {
+auto with_tile(const StateRead<float>& op, auto&& f) {
   const int size = size_of_state(op);
   const auto sized = [&](auto format, auto whole, auto gated, auto mapped, auto listed, auto narrow) {
     constexpr Precision kFormat = decltype(format)::value;
     constexpr bool kWhole = decltype(whole)::value, kGated = decltype(gated)::value,
                    kMapped = decltype(mapped)::value, kListed = decltype(listed)::value,
                    kNarrow = decltype(narrow)::value;
-    const auto of = [&]<int kSize>() {
+    const auto of = [&](auto size) {
+      constexpr int kSize = size();
       return f(StateTile<kFormat, kSize, kWhole, kGated, kMapped, state_chunk(kSize, kSize, kFormat), 0,
                          false, kListed, kNarrow>{});
     };
-    if constexpr (!kNarrow) {
-      if (size <= 32) return of.template operator()<32>();
-    }
-    return size <= 64 ? of.template operator()<64>() : of.template operator()<128>();
+    if constexpr (kNarrow)
+      return with_least<64, 128>(size, of);
+    else
+      return with_least<32, 64, 128>(size, of);
   };
   constexpr std::true_type yes;
   constexpr std::false_type no;
@@ -105,11 +105,10 @@ void chunk_read(const Exec& exec, const StateRead<Real>& op) {
     if (has_channels(op)) return channel_read<kBack>(exec, op);
     with_tile(op, [&](auto tile) {
       using Tile = std::conditional_t<kBack, decltype(tile), typename decltype(tile)::Forward>;
-      if constexpr (kBack) {
+      if constexpr (kBack)
         launch(exec, op, chunk_backward<Tile>, Tile::kThreads, bytes_of<BackwardMemory, Tile>(op));
-      } else {
+      else
         launch(exec, op, chunk_forward<Tile>, Tile::kThreads, bytes_of<ForwardMemory, Tile>(op));
-      }
     });
   }
 }

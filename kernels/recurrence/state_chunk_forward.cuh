@@ -44,9 +44,8 @@ struct ForwardMemory {
 
 /// Scores of the reads: of row i by column j, faded by the gates between.
 template <class Tile>
-__device__ __forceinline__ void score_reads(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
-                                            typename Tile::Matrix q, typename Tile::Matrix k,
-                                            typename Tile::Type* scores) {
+CT_DEVICE void score_reads(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
+                           typename Tile::Matrix q, typename Tile::Matrix k, typename Tile::Type* scores) {
   typename Tile::Side s;
   s.template add<false, false, Tile::D>(q, k);
   fade<Tile>(s, gates, walk.gated(), 1, walk.before);
@@ -54,9 +53,8 @@ __device__ __forceinline__ void score_reads(const StateWalk<Tile>& walk, const C
 }
 /// A: scores of what is erased by what was written before.
 template <class Tile>
-__device__ __forceinline__ void score_erases(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
-                                             typename Tile::Matrix x, typename Tile::Matrix k, float* solving,
-                                             int stride) {
+CT_DEVICE void score_erases(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
+                            typename Tile::Matrix x, typename Tile::Matrix k, float* solving, int stride) {
   typename Tile::Side s;
   s.template add<false, false, Tile::D>(x, k);
   s.scale(gates.erase);
@@ -67,8 +65,8 @@ __device__ __forceinline__ void score_erases(const StateWalk<Tile>& walk, const 
 }
 /// The written rows, and what is left of them at the chunk's end.
 template <class Tile>
-__device__ __forceinline__ void put_written(const StateWalk<Tile>& walk, const ForwardMemory<Tile>& memory,
-                                            typename Tile::Rows& rows) {
+CT_DEVICE void put_written(const StateWalk<Tile>& walk, const ForwardMemory<Tile>& memory,
+                           typename Tile::Rows& rows) {
   using Op = typename Tile::Op;
   constexpr int kRow = Tile::kRow;
   rows.pairs([&](int i, int v, float a, float b) {
@@ -79,9 +77,9 @@ __device__ __forceinline__ void put_written(const StateWalk<Tile>& walk, const F
 }
 /// S': what the gates keep of S, and what the chunk wrote.
 template <class Tile>
-__device__ __forceinline__ void advance_state(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
-                                              typename Tile::Matrix aged, typename Tile::Matrix k,
-                                              typename Tile::State& state) {
+CT_DEVICE void advance_state(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
+                             typename Tile::Matrix aged, typename Tile::Matrix k,
+                             typename Tile::State& state) {
   if (walk.gated()) {
     const float all = gates.all;
     state.pairs([&](int, int, float& a, float& b) { a *= all, b *= all; });
@@ -90,16 +88,15 @@ __device__ __forceinline__ void advance_state(const StateWalk<Tile>& walk, const
 }
 /// Asks for rows that the next chunk brings.
 template <class Tile>
-__device__ __forceinline__ void prefetch_tokens(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                                int first, int soon) {
+CT_DEVICE void prefetch_tokens(const StateRead<float>& op, const StateWalk<Tile>& walk, int first, int soon) {
   if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, first, soon), soon);
   prefetch_rows<Tile>(1, walk.keys(op, first, soon), soon);
   prefetch_rows<Tile>(2, walk.of_writes(op.v.value, first, soon, walk.V), soon);
 }
 
 template <class Tile>
-__device__ __forceinline__ void forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                             const ForwardMemory<Tile>& memory) {
+CT_DEVICE void forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                            const ForwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
@@ -136,9 +133,8 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       look.put(memory.x, valid);
     }
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
-    if (!StateWalk<Tile>::kShort && op.states) {
+    if (!StateWalk<Tile>::kShort && op.states)
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, walk.chunks, chunk), K);
-    }
     if (threadIdx.x < 32) {
       walk.fill(gates, op, gains);
       gains = walk.gains(op, first + step, soon);
@@ -192,9 +188,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     advance_state(walk, gates, aged, k, state);
     __syncthreads();
   }
-  if (op.end.value) {
-    state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
-  }
+  if (op.end.value) state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
 }
 
 template <class Tile>

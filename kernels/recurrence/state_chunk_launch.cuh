@@ -26,9 +26,8 @@ inline bool aligned(const StateRead<float>& op) {
                                   op.inverse.value.data,
                                   op.erase_write.value.data,
                                   op.erase_write.gradient.data};
-  for (const void* p : pointers) {
+  for (const void* p : pointers)
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
-  }
   return true;
 }
 
@@ -48,17 +47,8 @@ inline bool whole(const StateRead<float>& op) {
 }
 
 /// Calls f with the format of the products as a type.
-template <class F>
-auto with_format(const StateRead<float>& op, F&& f) {
-  switch (op.products) {
-    case Precision::tf32:
-      return f(std::integral_constant<Precision, Precision::tf32>{});
-    case Precision::bf16:
-      return f(std::integral_constant<Precision, Precision::bf16>{});
-    case Precision::full:
-      break;
-  }
-  return f(std::integral_constant<Precision, Precision::full>{});
+auto with_format(const StateRead<float>& op, auto&& f) {
+  return with_value<Precision::tf32, Precision::bf16, Precision::full>(op.products, f);
 }
 
 template <template <class> class Memory, class Tile>
@@ -69,8 +59,7 @@ std::size_t bytes_of(const StateRead<float>& op) {
 }
 
 /// Block of key channels after block.
-template <class Kernel>
-void launch(const Exec& exec, const StateRead<float>& op, Kernel kernel, int threads, std::size_t bytes) {
+void launch(const Exec& exec, const StateRead<float>& op, auto kernel, int threads, std::size_t bytes) {
   for (int first = 0; first < op.K(); first += op.key_block()) {
     launch_early(exec, "state_read", kernel, per_replica(op.B() * op.H(), op.k.value.R), threads, bytes, op,
                  KeyBlock{first, std::min(op.key_block(), op.K() - first)});

@@ -48,12 +48,11 @@ struct StateTile {
 
 /// Two operands side by side, the first at an even place: of two bytes each by one load.
 template <class Tile>
-__device__ __forceinline__ float2 two_operands(const typename Tile::Type* at) {
-  if constexpr (sizeof(*at) == 2) {
+CT_DEVICE float2 two_operands(const typename Tile::Type* at) {
+  if constexpr (sizeof(*at) == 2)
     return two_of(*reinterpret_cast<const unsigned*>(at));
-  } else {
+  else
     return make_float2(Tile::Op::value(at[0]), Tile::Op::value(at[1]));
-  }
 }
 
 /// Hands out shared memory, in pieces of 16 bytes; of null it only counts.
@@ -80,7 +79,7 @@ struct ChunkGates {
 
   /// e^{G_i - G_j} of a read (1) or an erase (2) and a key. kQuick: for operands in bf16.
   template <bool kQuick>
-  __device__ __forceinline__ float between(int row_kind, int i, int j) const {
+  CT_DEVICE float between(int row_kind, int i, int j) const {
     const float x = high[row_kind][i] - high[0][j];
     if constexpr (kQuick) return quick_exp(x);
     return expf(x + (low[row_kind][i] - low[0][j]));
@@ -90,8 +89,8 @@ struct ChunkGates {
 /// Pairs of tokens faded by the gates between, where there are gates, and 0 where column > row, or (strict) >= row. Without a
 /// branch a pair: pairs do not wait for each other's exponentials. Above the diagonal those may overflow.
 template <class Tile>
-__device__ __forceinline__ void fade(typename Tile::Side& pairs, const ChunkGates<Tile::C>& gates, bool gated,
-                                     int row_kind, bool strict) {
+CT_DEVICE void fade(typename Tile::Side& pairs, const ChunkGates<Tile::C>& gates, bool gated, int row_kind,
+                    bool strict) {
   constexpr bool kQuick = Tile::kFormat == Precision::bf16;
   if (gated) {
     pairs.pairs([&](int i, int j, float& a, float& b) {
@@ -107,9 +106,9 @@ __device__ __forceinline__ void fade(typename Tile::Side& pairs, const ChunkGate
 
 /// p, `bytes` further for each of `rows`: one instruction, unlike a distance of 64 bits.
 template <class T>
-__device__ __forceinline__ T* ahead(T* p, int rows, int bytes) {
+CT_DEVICE T* ahead(T* p, int rows, int bytes) {
   using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
-  return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + static_cast<std::int64_t>(rows) * bytes);
+  return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + std::int64_t{rows} * bytes);
 }
 /// Places of the rows of a chunk, `bytes` apart; beyond `valid` there are none. As all such types: has(row)
 /// tells whether a row is there, start(row) where it starts if it is, and the row itself either of them:
@@ -120,11 +119,11 @@ struct PlainRows {
   int bytes;
   int valid;
   bool narrow = false;  ///< in bf16, though T is float: of a whole tile
-  __device__ __forceinline__ bool has(int row) const { return row < valid; }
-  __device__ __forceinline__ T* start(int row) const { return ahead(at, row, bytes); }
-  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
+  CT_DEVICE bool has(int row) const { return row < valid; }
+  CT_DEVICE T* start(int row) const { return ahead(at, row, bytes); }
+  CT_DEVICE T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
   /// Some row, this one if it is there.
-  __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
+  CT_DEVICE T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
 };
 
 /// True if rows of this type may be in bf16: those of whole tiles whose products are, if they say so.
@@ -144,23 +143,20 @@ struct Fetched {
   float4 x[kTurns];
   bool narrow = false;  ///< x holds four numbers in bf16 each, in its first two
 
-  __device__ __forceinline__ static int row(int turn) {
-    return static_cast<int>(threadIdx.x) / kFours + turn * (Tile::kThreads / kFours);
-  }
-  __device__ __forceinline__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+  CT_DEVICE static int row(int turn) { return CT_THREAD / kFours + turn * (Tile::kThreads / kFours); }
+  CT_DEVICE static int column() { return CT_THREAD % kFours * 4; }
   /// Not before they are put: who converts numbers waits for them.
-  __device__ __forceinline__ float4 four(int turn) const {
+  CT_DEVICE float4 four(int turn) const {
     if (!narrow) return x[turn];
     const Four<float> f = four_of(make_uint2(__float_as_uint(x[turn].x), __float_as_uint(x[turn].y)));
     return make_float4(f.v[0], f.v[1], f.v[2], f.v[3]);
   }
   template <class Where>
-  __device__ __forceinline__ void fetch(const Where& rows, int columns) {
+  CT_DEVICE void fetch(const Where& rows, int columns) {
     if constexpr (kMayBeNarrow<Tile, Where>) {
       narrow = rows.narrow;
       if (narrow) {
-#pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn) {
+        CT_FOR(turn, kTurns) {
           uint2 two = make_uint2(0, 0);
           if constexpr (kGuarded) {
             if (rows.has(row(turn))) two = __ldcs(narrow_at<const uint2>(rows.start(row(turn)), column()));
@@ -172,8 +168,7 @@ struct Fetched {
         return;
       }
     }
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
+    CT_FOR(turn, kTurns) {
       if constexpr (!Tile::kWhole) {
         float v[4];
         load4(rows.start(row(turn)) + column(), rows.has(row(turn)) ? columns - column() : 0, false, v);
@@ -188,31 +183,26 @@ struct Fetched {
     }
   }
   /// f(row, column, x) of each number.
-  template <class F>
-  __device__ __forceinline__ void each(F&& f) const {
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
+  CT_DEVICE void each(auto&& f) const {
+    CT_FOR(turn, kTurns) {
       const float4 given = four(turn);
       const float v[4] = {given.x, given.y, given.z, given.w};
-#pragma unroll
-      for (int n = 0; n < 4; ++n) f(row(turn), column() + n, v[n]);
+      CT_FOR(n, 4) f(row(turn), column() + n, v[n]);
     }
   }
   template <class As = typename Tile::Op>
-  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line = Tile::kRow) const {
+  CT_DEVICE void put(typename Tile::Type* to, int valid, int line = Tile::kRow) const {
     put<As>(to, valid, line, [](int) { return 1.0f; });
   }
   /// Times gain(row).
   template <class As = typename Tile::Op, class Gain>
-  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line, Gain&& gain) const {
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
+  CT_DEVICE void put(typename Tile::Type* to, int valid, int line, Gain&& gain) const {
+    CT_FOR(turn, kTurns) {
       const bool there = row(turn) < valid;
       const float f = there ? gain(row(turn)) : 1;
       const float4 given = four(turn);
       float v[4] = {given.x, given.y, given.z, given.w};
-#pragma unroll
-      for (int n = 0; n < 4; ++n) v[n] = kGuarded || there ? f * v[n] : 0;
+      CT_FOR(n, 4) v[n] = kGuarded || there ? f * v[n] : 0;
       As::put4(to + row(turn) * line + column(), v);
     }
   }
@@ -224,27 +214,23 @@ template <class Tile, int kRows, int kColumns>
 struct Eights {
   static constexpr int kFirst = kColumns / 8, kTurns = (kRows * kFirst + Tile::kThreads - 1) / Tile::kThreads;
   uint4 x[kTurns];
-  template <class F>
-  __device__ __forceinline__ static void each(F&& f) {
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-      const int i = static_cast<int>(threadIdx.x) + turn * Tile::kThreads;
+  CT_DEVICE static void each(auto&& f) {
+    CT_FOR(turn, kTurns) {
+      const int i = CT_THREAD + turn * Tile::kThreads;
       if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
     }
   }
-  template <class Where>
-  __device__ __forceinline__ void fetch(const Where& rows) {
+  CT_DEVICE void fetch(const auto& rows) {
     each([&](int turn, int row, int c) {
       x[turn] = make_uint4(0, 0, 0, 0);
       if (rows.has(row)) x[turn] = __ldcs(reinterpret_cast<const uint4*>(rows.start(row) + c));
     });
   }
-  __device__ __forceinline__ void put(std::uint16_t* to, int line) const {
+  CT_DEVICE void put(std::uint16_t* to, int line) const {
     each([&](int turn, int row, int c) { *reinterpret_cast<uint4*>(to + row * line + c) = x[turn]; });
   }
   /// Copies from shared to global memory.
-  template <class Where>
-  __device__ __forceinline__ static void keep(const std::uint16_t* from, int line, const Where& rows) {
+  CT_DEVICE static void keep(const std::uint16_t* from, int line, const auto& rows) {
     each([&](int, int row, int c) {
       const uint4 eight = *reinterpret_cast<const uint4*>(from + row * line + c);
       if (rows.has(row)) __stcs(reinterpret_cast<uint4*>(rows.start(row) + c), eight);
@@ -255,16 +241,15 @@ struct Eights {
 /// Asks for rows that will be read soon, a row a thread: finding where lines are costs more than asking for
 /// them. Of several tensors, the rows of number `turn` are other warps' than those of its neighbours.
 template <class Tile, int kBytes = 4 * Tile::D, class Where>
-__device__ __forceinline__ void prefetch_rows(int turn, const Where& rows, int count) {
+CT_DEVICE void prefetch_rows(int turn, const Where& rows, int count) {
   static_assert(Tile::kThreads >= Tile::D && Tile::kThreads >= Tile::C);
   if constexpr (Tile::kWhole) {
-    const int row = (static_cast<int>(threadIdx.x) + 64 * turn) % Tile::kThreads;
+    const int row = (CT_THREAD + 64 * turn) % Tile::kThreads;
     if (row >= count || !rows.has(row)) return;
     const auto* const from = reinterpret_cast<const char*>(rows.start(row));
     bool half = false;
     if constexpr (kMayBeNarrow<Tile, Where>) half = rows.narrow;
-#pragma unroll
-    for (int at = 0; at < kBytes; at += 128) {
+    CT_UNROLL(int at = 0; at < kBytes; at += 128) {
       if (half && 2 * at >= kBytes) break;
       asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
     }
@@ -280,47 +265,40 @@ struct ChunkInverse {
   float* scratch;  ///< [kScratch]
 
   /// Warps 0 .. C / 32 - 1: the blocks on the diagonal, two a warp, a column a lane.
-  __device__ __forceinline__ void diagonal() const {
+  CT_DEVICE void diagonal() const {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (warp >= C / 32) return;
     float* block = at + (2 * warp + lane / 16) * 16 * (kStride + 1);
     const int column = lane % 16;
     float x[16];
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
+    CT_FOR(i, 16) {
       float sum = i == column ? 1.0f : 0.0f;
-#pragma unroll
-      for (int j = 0; j < i; ++j) sum -= block[i * kStride + j] * x[j];
+      CT_FOR(j, i) sum -= block[i * kStride + j] * x[j];
       x[i] = sum;
     }
     __syncwarp();
-#pragma unroll
-    for (int i = 0; i < 16; ++i) block[i * kStride + column] = x[i];
+    CT_FOR(i, 16) block[i * kStride + column] = x[i];
   }
 
   /// 16 x 8 sums of A B, K deep, by one warp.
   template <int K>
-  __device__ __forceinline__ static void product(float (&sums)[4], const float* a, int stride_a,
-                                                 const float* b, int stride_b) {
+  CT_DEVICE static void product(float (&sums)[4], const float* a, int stride_a, const float* b,
+                                int stride_b) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-#pragma unroll
-    for (int k = 0; k < K; k += 8) {
+    CT_UNROLL(int k = 0; k < K; k += 8) {
       unsigned x[4], x_low[4], y[2], y_low[2];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) split(a[(g + i % 2 * 8) * stride_a + k + t + i / 2 * 4], x[i], x_low[i]);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) split(b[(k + t + 4 * i) * stride_b + g], y[i], y_low[i]);
+      CT_FOR(i, 4) split(a[(g + i % 2 * 8) * stride_a + k + t + i / 2 * 4], x[i], x_low[i]);
+      CT_FOR(i, 2) split(b[(k + t + 4 * i) * stride_b + g], y[i], y_low[i]);
       float part[4] = {};
       mma_tf32(part, x_low, y[0], y[1]);
       mma_tf32(part, x, y_low[0], y_low[1]);
       mma_tf32(part, x, y[0], y[1]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[i] += part[i];
+      CT_FOR(i, 4) sums[i] += part[i];
     }
   }
 
   template <int S>
-  __device__ __forceinline__ void merge() const {
+  CT_DEVICE void merge() const {
     constexpr int kPairs = C / (2 * S), kDown = S / 16, kAcross = S / 8, kLine = S + 4;
     constexpr int kTasks = kPairs * kDown * kAcross;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -347,7 +325,7 @@ struct ChunkInverse {
   }
 
   /// After a barrier that follows diagonal(). Ends with one.
-  __device__ __forceinline__ void merge_all() const {
+  CT_DEVICE void merge_all() const {
     merge<16>();
     if constexpr (C == 64) merge<32>();
   }

@@ -9,9 +9,8 @@ namespace crosstalk::device {
 /// Forward, after the blocks on the diagonal: merges them to (I + A)^-1, as operands and, for backward, in
 /// memory. Begins and ends with barriers.
 template <class Tile, class Inverse>
-__device__ __forceinline__ void finish_inverse(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                               int chunk, const Inverse& inverting, const float* solving,
-                                               typename Tile::Type* inverse) {
+CT_DEVICE void finish_inverse(const StateRead<float>& op, const StateWalk<Tile>& walk, int chunk,
+                              const Inverse& inverting, const float* solving, typename Tile::Type* inverse) {
   constexpr int C = Tile::C;
   __syncthreads();
   inverting.merge_all();
@@ -32,8 +31,8 @@ __device__ __forceinline__ void finish_inverse(const StateRead<float>& op, const
 /// Backward: the state before a chunk, where there is room for it, and the inverse, as forward kept them.
 /// WholeTile: the tile of an inverse's rows, all of which are there.
 template <class WholeTile, bool kStateStaged, bool kGuarded, class Tile>
-__device__ __forceinline__ void fetch_kept(const StateRead<float>& op, const StateWalk<Tile>& walk, int chunk,
-                                           typename Tile::Type* state, typename Tile::Type* inverse) {
+CT_DEVICE void fetch_kept(const StateRead<float>& op, const StateWalk<Tile>& walk, int chunk,
+                          typename Tile::Type* state, typename Tile::Type* inverse) {
   constexpr int C = Tile::C, D = Tile::D;
   if constexpr (StateWalk<Tile>::kShort) {
     Eights<Tile, D, D> state_in;
@@ -58,8 +57,8 @@ __device__ __forceinline__ void fetch_kept(const StateRead<float>& op, const Sta
 
 /// rows += a S with the state before a chunk, which is staged, or read where it is kept.
 template <bool kStateStaged, class Tile, class Rows, class Matrix>
-__device__ __forceinline__ void add_state(const StateRead<float>& op, const StateWalk<Tile>& walk, int chunk,
-                                          Rows& rows, Matrix a, const typename Tile::Type* state) {
+CT_DEVICE void add_state(const StateRead<float>& op, const StateWalk<Tile>& walk, int chunk, Rows& rows,
+                         Matrix a, const typename Tile::Type* state) {
   if constexpr (kStateStaged) {
     rows.template add<false, true, Tile::D>(a, typename Tile::Matrix{state, Tile::kRow});
   } else {
@@ -70,8 +69,8 @@ __device__ __forceinline__ void add_state(const StateRead<float>& op, const Stat
 
 /// Gradients of the gains of a row: of_value from u = w v, d_erase from what is erased.
 template <class Tile>
-__device__ __forceinline__ void put_gains(const StateRead<float>& op, const StateWalk<Tile>& walk, int first,
-                                          int valid, int row, const float* of_value, float d_erase) {
+CT_DEVICE void put_gains(const StateRead<float>& op, const StateWalk<Tile>& walk, int first, int valid,
+                         int row, const float* of_value, float d_erase) {
   if (op.write_gain.wanted() && walk.writes(row)) {
     put(walk.shared(op.write_gain.write), walk.of_writes(op.write_gain.gradient, first, valid, 1)(row),
         Tile::Rows::total(of_value, row) + (walk.tied ? 0 : d_erase));

@@ -218,8 +218,7 @@ StateRead<float> shaped_op(const Choice& c, bool in_bf16) {
 }
 
 /// Sizes, gates and erases of which kernels take tokens in bf16 where they fit shared memory.
-template <class F>
-void for_narrow_choices(const F& f) {
+void for_narrow_choices(const auto& f) {
   for (int size : {32, 64, 128}) {
     for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
       for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {
@@ -241,7 +240,9 @@ constexpr const char* kRefused =
 // What a pass asks of tokens as floats (takes_bf16()) holds of the same tokens in bf16, in any shared memory: else a graph would
 // have a tensor that its reader refuses.
 TEST(StateChunkTest, TokensInBf16AreTakenWhereThePassAsks) {
-  if (!built_with_cuda()) GTEST_SKIP() << "no kernels in chunks";
+  if (!built_with_cuda()) {
+    GTEST_SKIP() << "no kernels in chunks";
+  }
   int taken = 0, refused = 0;
   for (const int kib : {99, 120, 163, 200, 227}) {
     const SharedLimit limit(kib);
@@ -268,9 +269,8 @@ TEST_F(StateChunkOnCuda, TokensInBf16) {
   for_narrow_choices([&](Choice c, const std::string& what) {
     if (left_out(choices)) return;
     Values in = drawn(c, c.K == 64);
-    for (auto& [name, x] : in.real) {
+    for (auto& [name, x] : in.real)
       for (double& e : x) e = rounded(Precision::bf16, static_cast<float>(e));
-    }
     const bool takes = shaped_op(c, false).takes_bf16();
     EXPECT_TRUE(takes || shared_memory_limit() < 227 * 1024) << what;
     const auto want =

@@ -160,9 +160,8 @@ std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values
     if (in.real.count("d_" + name)) set.reals.add("d_" + name, 1, dims, format_of(name));
   }
   set.allocate();
-  for (const auto& [name, numbers] : in.real) {
+  for (const auto& [name, numbers] : in.real)
     if (set.reals.has(name)) upload(device, set.real(name), 0, numbers);
-  }
   if (c.Q) upload(device, set.integer("position"), 0, in.integer.at("position"));
   const auto op = checks::planned<StateRead, Real>(set, [&](auto& o) { c.configure(o, form); });
   Exec exec;
@@ -178,9 +177,8 @@ std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values
   };
   keep("o");
   if (c.end) keep("end");
-  for (const auto& input : inputs(c)) {
+  for (const auto& input : inputs(c))
     if (back) keep("d_" + input.first);
-  }
   return out;
 }
 

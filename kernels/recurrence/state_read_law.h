@@ -17,13 +17,11 @@ struct WritePlace : Place<Real> {
     this->T = op.M(), this->before = op.before;
     this->states = op.states ? op.states.value.at(r_) + item * segments(op.M()) * this->size : nullptr;
   }
-  template <class F>
-  CT_HD void queries(int n, F&& f) const {
+  CT_HD void queries(int n, auto&& f) const {
     if (n % writes != 0) return;
     if (this->position && n == this->T) {  // positions behind the end see all tokens
-      for (int i = 0; i < this->Q; ++i) {
+      for (int i = 0; i < this->Q; ++i)
         if (this->position[i] >= n / writes) f(i);
-      }
     } else {
       Place<Real>::queries(n / writes, f);
     }
@@ -65,14 +63,10 @@ struct State {
   /// True if the erase of write m looks into the state before the decay.
   CT_HD bool looks_past(int m) const { return decays(m) && !op.decayed; }
 
-  template <class F>
-  CT_HD void each_part(F&& f) const {
-    f(Part<Real>{op.start, op.end, 0, V * K});
-  }
+  CT_HD void each_part(auto&& f) const { f(Part<Real>{op.start, op.end, 0, V * K}); }
 
   /// The factors of write m, and what its erase finds in the state before it.
-  template <class Team>
-  CT_HD void look(const Team& team, int m, const Real* S) const {
+  CT_HD void look(const auto& team, int m, const Real* S) const {
     const Real* decay = decays(m) ? g.row(m / op.writes) : nullptr;
     team.each(K, [&](int c) { factor[c] = decay ? exp_(decay[g.width > 1 ? c : 0]) : Real(1); });
     if (!erases) return;
@@ -82,8 +76,7 @@ struct State {
         V, K, [&](int i, int c) { return S[i * K + c] * (past ? read[c] : factor[c] * read[c]); },
         [&](int i, Real sum) { found[i] = sum; });
   }
-  template <class Team>
-  CT_HD void step(const Team& team, int m, const Real* S, Real* next) const {
+  CT_HD void step(const auto& team, int m, const Real* S, Real* next) const {
     look(team, m, S);
     const Real gain = w.number(m, 1), erased = e.number(m, 1), *key = k.row(m), *value = v.row(m),
                *out = y.row(m);
@@ -94,22 +87,19 @@ struct State {
       next[i * K + c] = erases && !tied ? kept - erased * found[i] * out[c] : kept;
     });
   }
-  template <class Team>
-  CT_HD void read(const Team& team, const Real* S, int i) const {
+  CT_HD void read(const auto& team, const Real* S, int i) const {
     Real* o = op.o.value.at(at.r) + at.query(i) * V;
     const Real* query = q.row(i);
     team.rows(
         V, K, [&](int a, int c) { return S[a * K + c] * query[c]; }, [&](int a, Real sum) { o[a] = sum; });
   }
-  template <class Team>
-  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+  CT_HD void read_back(const auto& team, int i, const Real* S, Real* G) const {
     if (!op.o.gradient.data) return;
     const Real *d_o = op.o.gradient.at(at.r) + at.query(i) * V, *query = q.row(i);
     q.add_columns(team, i, V, [&](int c, int a) { return S[a * K + c] * d_o[a]; });
     team.cells(V, K, [&](int a, int c) { G[a * K + c] += d_o[a] * query[c]; });
   }
-  template <class Team>
-  CT_HD void step_back(const Team& team, int m, const Real* S, Real* G) const {
+  CT_HD void step_back(const auto& team, int m, const Real* S, Real* G) const {
     look(team, m, S);
     const Real gain = w.number(m, 1), *key = k.row(m), *value = v.row(m);
     team.rows(
@@ -143,8 +133,7 @@ struct State {
     });
   }
 
-  template <class Team>
-  CT_HD void clear(const Team& team) const {
+  CT_HD void clear(const auto& team) const {
     q.clear(team), k.clear(team), v.clear(team), w.clear(team), g.clear(team);
     if (!delta) x.clear(team), e.clear(team);
     if (op.erase == Erase::free) y.clear(team);
@@ -152,8 +141,7 @@ struct State {
 
  private:
   /// Adds what - e (S'' x) y^T gives to e and, where it is not k, y; G_y becomes the gradient of S'' x.
-  template <class Team>
-  CT_HD void take_back_erase(const Team& team, int m, const Real* G) const {
+  CT_HD void take_back_erase(const auto& team, int m, const Real* G) const {
     const Real erased = e.number(m, 1), *out = y.row(m), *G_out = G_k;
     if (op.erase == Erase::free) {
       team.rows(

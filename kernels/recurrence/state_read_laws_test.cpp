@@ -79,9 +79,8 @@ TEST(StateReadLaws, ASequenceMayBeCutAnywhere) {
           Choice p = mode;
           p.T = to - from;
           Values v;
-          for (const auto& [field, x] : in.real) {
+          for (const auto& [field, x] : in.real)
             if (field != "start" && field != "d_end") v.real[field] = cut(x, p.B, mode.T, from, to);
-          }
           v.real["start"] = start;
           v.real["d_end"] = d_end;
           return run<double>(p, form, v);
@@ -121,9 +120,8 @@ TEST(StateReadLaws, VanishingGatesAreFiniteAndExact) {
     for (StateForm form : {StateForm::recurrent, StateForm::chunkwise})
       expect_close(name + " in single precision", run<float>(c, form, in), want, 3e-6);
     std::fill(g.begin(), g.end(), -1e4);
-    for (const auto& [field, x] : run<float>(c, StateForm::chunkwise, in)) {
+    for (const auto& [field, x] : run<float>(c, StateForm::chunkwise, in))
       for (double e : x) ASSERT_TRUE(std::isfinite(e)) << name << ": " << field;
-    }
   }
 }
 
@@ -224,14 +222,12 @@ void check_budgets(Device device, Erase erase) {
       const auto expect_within = [&](const std::string& form, std::map<std::string, Numbers> got,
                                      double limit) {
         for (const auto& [to, from] :
-             {std::pair{"d_k", "d_erase_read"}, {"d_k", "d_erase_write"}, {"d_write_gain", "d_erase_gain"}}) {
+             {std::pair{"d_k", "d_erase_read"}, {"d_k", "d_erase_write"}, {"d_write_gain", "d_erase_gain"}})
           for (std::size_t i = 0; i < got[to].size() && got.count(from); ++i) got[to][i] += got[from][i];
-        }
-        for (const auto& [field, x] : want) {
+        for (const auto& [field, x] : want)
           EXPECT_LE(relative_error(got.at(field), x), limit)
               << hard.name << ", " << name_of(erase) << ", gate " << name_of(gate) << ", " << form << ": "
               << field;
-        }
       };
       expect_within("recurrent", run<float>(c, StateForm::recurrent, in, device), hard.single);
       expect_within("chunkwise", run<float>(c, StateForm::chunkwise, in, device), hard.single);
@@ -295,9 +291,8 @@ void check_shared_variables(Device device) {
       backward(exec, op);
       const auto expect_sum = [&](const std::string& shared, const std::vector<std::string>& fields) {
         Numbers want(apart.at(shared).size(), 0);
-        for (const std::string& field : fields) {
+        for (const std::string& field : fields)
           for (std::size_t i = 0; i < want.size(); ++i) want[i] += apart.at(field)[i];
-        }
         const auto got = download(device, set.real(shared), 0);
         EXPECT_LE(relative_error(Numbers(got.begin(), got.end()), want), 1e-12) << shared;
       };
@@ -312,7 +307,9 @@ TEST(StateReadLaws, VariablesInSeveralFields) { check_shared_variables(Device::c
 
 class StateReadOnCuda : public CudaTest {};
 TEST_F(StateReadOnCuda, HardDataStayWithinTheBudgets) {
-  if (few_replicas()) GTEST_SKIP() << "too slow; the kernels are those of other tests";
+  if (few_replicas()) {
+    GTEST_SKIP() << "too slow; the kernels are those of other tests";
+  }
   for (Erase erase : {Erase::delta, Erase::free}) check_budgets(Device::cuda, erase);
 }
 TEST_F(StateReadOnCuda, VariablesInSeveralFields) { check_shared_variables(Device::cuda); }

@@ -77,9 +77,8 @@ std::vector<std::pair<std::string, Choice>> choices() {
 
 std::vector<OpCase> cases() {
   std::vector<OpCase> all;
-  for (const auto& [name, c] : choices()) {
+  for (const auto& [name, c] : choices())
     for (StateForm form : {StateForm::recurrent, StateForm::chunkwise}) all.push_back(make(name, c, form));
-  }
   return all;
 }
 

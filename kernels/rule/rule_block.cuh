@@ -11,13 +11,13 @@ namespace {
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
 /// The exponent of the smallest power of two that is at least n, in [least, most]: threads divide by shifts.
-__device__ __forceinline__ int bits_above(int n, int least, int most) {
+CT_DEVICE int bits_above(int n, int least, int most) {
   const int bits = n <= 1 ? 0 : 32 - __clz(n - 1);
   return bits < least ? least : bits < most ? bits : most;
 }
 
 template <class Real>
-__device__ __forceinline__ Real added(const law::Four<Real>& x) {
+CT_DEVICE Real added(const law::Four<Real>& x) {
   return (x.x[0] + x.x[1]) + (x.x[2] + x.x[3]);
 }
 
@@ -56,13 +56,12 @@ struct RuleBlock {
   }
 
   __device__ static void sync() {
-    if constexpr (kWarps == 1) {
+    if constexpr (kWarps == 1)
       __syncwarp();
-    } else {
+    else
       __syncthreads();
-    }
   }
-  __device__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ static int thread() { return CT_THREAD; }
   __device__ static int warp() { return static_cast<int>(threadIdx.x >> 5); }
   __device__ static int lane() { return static_cast<int>(threadIdx.x & 31u); }
 
@@ -105,13 +104,11 @@ struct RuleBlock {
     sync();
   }
   /// Runs f by one thread, while nobody else may look.
-  template <class F>
-  __device__ void alone(F&& f) const {
+  __device__ void alone(auto&& f) const {
     if (thread() == 0) f();
     sync();
   }
-  template <class F>
-  __device__ void each(int n, F&& f) const {
+  __device__ void each(int n, auto&& f) const {
     for (int i = thread(); i < n; i += kThreads) f(i);
     sync();
   }
@@ -119,70 +116,52 @@ struct RuleBlock {
   __device__ static void store(Real* y, Real x) { *reinterpret_cast<Four*>(y) = Four{{x, x, x, x}}; }
   // Several fours are worked out before the first is stored: their loads wait together. Other loops are not unrolled, since an
   // interpreter that does not fit the caches of instructions waits for these.
-  template <class F>
-  __device__ void fill(int n, Real* y, F&& f) const {
+  __device__ void fill(int n, Real* y, auto&& f) const {
     if (n < 4 * 32 || n % 4 != 0) {
-#pragma unroll 1
-      for (int i = thread(); i < n; i += kThreads) y[i] = f(i);
+      CT_ROLLED(int i = thread(); i < n; i += kThreads) y[i] = f(i);
       sync();
       return;
     }
     constexpr int kStep = 4 * kThreads;
     int i = 4 * thread();
-#pragma unroll 1
-    for (; i + 3 * kStep < n; i += 4 * kStep) {
+    CT_ROLLED(; i + 3 * kStep < n; i += 4 * kStep) {
       decltype(f(law::Quad{})) x[4];
-#pragma unroll
-      for (int u = 0; u < 4; ++u) x[u] = f(law::Quad{i + u * kStep});
-#pragma unroll
-      for (int u = 0; u < 4; ++u) store(y + i + u * kStep, x[u]);
+      CT_FOR(u, 4) x[u] = f(law::Quad{i + u * kStep});
+      CT_FOR(u, 4) store(y + i + u * kStep, x[u]);
     }
-#pragma unroll 1
-    for (; i < n; i += kStep) store(y + i, f(law::Quad{i}));
+    CT_ROLLED(; i < n; i += kStep) store(y + i, f(law::Quad{i}));
     sync();
   }
   /// Threads stand side by side along a row: as many as its fours, up to the next power of two.
-  template <class Row>
-  __device__ void cells(int rows, int columns, Real* y, Row&& row) const {
+  __device__ void cells(int rows, int columns, Real* y, auto&& row) const {
     if (columns % 4 != 0) return entries(rows, columns, y, [&](int i, int j) { return row(i)(j); });
     constexpr int kBits = kThreads == 32 ? 5 : kThreads == 128 ? 7 : 8;
     static_assert(1 << kBits == kThreads);
     const int bits = bits_above(columns >> 2, 0, kBits), step = kThreads >> bits, from = thread() >> bits;
     const int wide = 1 << bits;
-#pragma unroll 1
-    for (int j = 4 * (thread() & (wide - 1)); j < columns; j += 4 * wide) {
+    CT_ROLLED(int j = 4 * (thread() & (wide - 1)); j < columns; j += 4 * wide) {
       int i = from;
-#pragma unroll 1
-      for (; i + 3 * step < rows; i += 4 * step) {
+      CT_ROLLED(; i + 3 * step < rows; i += 4 * step) {
         Four x[4];
-#pragma unroll
-        for (int u = 0; u < 4; ++u) x[u] = row(i + u * step)(law::Quad{j});
-#pragma unroll
-        for (int u = 0; u < 4; ++u) store(y + (i + u * step) * columns + j, x[u]);
+        CT_FOR(u, 4) x[u] = row(i + u * step)(law::Quad{j});
+        CT_FOR(u, 4) store(y + (i + u * step) * columns + j, x[u]);
       }
-#pragma unroll 1
-      for (; i < rows; i += step) store(y + i * columns + j, row(i)(law::Quad{j}));
+      CT_ROLLED(; i < rows; i += step) store(y + i * columns + j, row(i)(law::Quad{j}));
     }
     sync();
   }
-  template <class F>
-  __device__ void entries(int rows, int columns, Real* y, F&& f) const {
-#pragma unroll 1
-    for (int j = lane(); j < columns; j += 32) {
-#pragma unroll 1
-      for (int i = warp(); i < rows; i += kWarps) y[i * columns + j] = f(i, j);
-    }
+  __device__ void entries(int rows, int columns, Real* y, auto&& f) const {
+    CT_ROLLED(int j = lane(); j < columns; j += 32)
+      CT_ROLLED(int i = warp(); i < rows; i += kWarps) y[i * columns + j] = f(i, j);
     sync();
   }
   __device__ int next_position(const std::int32_t* position, int Q, int T, int from, bool up) const {
     int next = up ? T + 1 : -1;
-#pragma unroll 1
-    for (int i = lane(); i < Q; i += 32) {
+    CT_ROLLED(int i = lane(); i < Q; i += 32) {
       const int p = device::clamped(position[i], T);
       if (up ? p >= from && p < next : p <= from && p > next) next = p;
     }
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) {
+    CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
       const int other = __shfl_xor_sync(device::kFullWarp, next, offset);
       next = (up ? other < next : other > next) ? other : next;
     }
@@ -199,37 +178,28 @@ struct RuleBlock {
     high += __shfl_xor_sync(device::kFullWarp, first ? x.x[1] : x.x[3], far);
     Real sum = second ? high : low;
     sum += __shfl_xor_sync(device::kFullWarp, second ? low : high, far >> 1);
-#pragma unroll 1
-    for (int offset = far >> 2; offset >= near; offset >>= 1)
+    CT_ROLLED(int offset = far >> 2; offset >= near; offset >>= 1)
       sum += __shfl_xor_sync(device::kFullWarp, sum, offset);
     x.x[0] = sum;
     return (first ? 2 : 0) + (second ? 1 : 0);
   }
   /// Lanes side by side along a row, four numbers each; four rows a lane share exchanges.
-  template <class Term, class Put>
-  __device__ void rows(int rows, int n, Term&& term, Put&& put) const {
+  __device__ void rows(int rows, int n, auto&& term, auto&& put) const {
     const int bits = bits_above(n % 4 == 0 ? n >> 2 : n, 2, 5), wide = 1 << bits, together = 32 >> bits;
     const int at = lane() & (wide - 1);
-#pragma unroll 1
-    for (int begin = 4 * together * warp(); begin < rows; begin += 4 * together * kWarps) {
+    CT_ROLLED(int begin = 4 * together * warp(); begin < rows; begin += 4 * together * kWarps) {
       const int first = begin + (lane() >> bits);
       Four x{};
       if (n % 4 == 0 && first + 3 * together < rows) {
-#pragma unroll 1
-        for (int j = 4 * at; j < n; j += 4 * wide) {
+        CT_ROLLED(int j = 4 * at; j < n; j += 4 * wide) {
           Four terms[4];
-#pragma unroll
-          for (int u = 0; u < 4; ++u) terms[u] = term(first + u * together, law::Quad{j});
-#pragma unroll
-          for (int u = 0; u < 4; ++u) x.x[u] += added<Real>(terms[u]);
+          CT_FOR(u, 4) terms[u] = term(first + u * together, law::Quad{j});
+          CT_FOR(u, 4) x.x[u] += added<Real>(terms[u]);
         }
       } else {
-#pragma unroll 1
-        for (int j = at; j < n; j += wide) {
-#pragma unroll
-          for (int u = 0; u < 4; ++u) {
+        CT_ROLLED(int j = at; j < n; j += wide) {
+          CT_FOR(u, 4)
             if (first + u * together < rows) x.x[u] += term(first + u * together, j);
-          }
         }
       }
       const int mine = first + together * scatter(x, wide >> 1, 1);
@@ -238,11 +208,9 @@ struct RuleBlock {
     sync();
   }
   /// Four columns a thread, and of these every several rows.
-  template <class Term, class Put>
-  __device__ void columns(int columns, int n, Term&& term, Put&& put) const {
+  __device__ void columns(int columns, int n, auto&& term, auto&& put) const {
     if (columns % 4 != 0) {
-#pragma unroll 1
-      for (int i = thread(); i < columns; i += kThreads) {
+      CT_ROLLED(int i = thread(); i < columns; i += kThreads) {
         Real total = 0;
 #pragma unroll 4
         for (int j = 0; j < n; ++j) total += term(i, j);
@@ -253,47 +221,36 @@ struct RuleBlock {
     }
     const int bits = bits_above(((columns >> 2) + kWarps - 1) / kWarps, 0, 3), wide = 1 << bits;
     const int apart = 32 >> bits;
-#pragma unroll 1
-    for (int first = wide * warp(); 4 * first < columns; first += wide * kWarps) {
+    CT_ROLLED(int first = wide * warp(); 4 * first < columns; first += wide * kWarps) {
       const int i = 4 * (first + (lane() & (wide - 1)));
       Four x{};
       if (i < columns) {
         int j = lane() >> bits;
-#pragma unroll 1
-        for (; j + 3 * apart < n; j += 4 * apart) {
+        CT_ROLLED(; j + 3 * apart < n; j += 4 * apart) {
           Four terms[4];
-#pragma unroll
-          for (int u = 0; u < 4; ++u) terms[u] = term(law::Quad{i}, j + u * apart);
-#pragma unroll
-          for (int u = 0; u < 4; ++u) x = x + terms[u];
+          CT_FOR(u, 4) terms[u] = term(law::Quad{i}, j + u * apart);
+          CT_FOR(u, 4) x = x + terms[u];
         }
-#pragma unroll 1
-        for (; j < n; j += apart) x = x + term(law::Quad{i}, j);
+        CT_ROLLED(; j < n; j += apart) x = x + term(law::Quad{i}, j);
       }
       const int mine = i + scatter(x, 16, wide);
       if ((lane() & 7 & ~(wide - 1)) == 0 && i < columns) put(mine, x.x[0]);
     }
     sync();
   }
-  template <class Term>
-  __device__ Real sum(int n, Term&& term) const {
+  __device__ Real sum(int n, auto&& term) const {
     Real total = 0;
     if (n < 4 * 32 || n % 4 != 0) {
-#pragma unroll 1
-      for (int i = thread(); i < n; i += kThreads) total += term(i);
+      CT_ROLLED(int i = thread(); i < n; i += kThreads) total += term(i);
     } else {
       Four x{};
       int i = 4 * thread();
-#pragma unroll 1
-      for (; i + 12 * kThreads < n; i += 16 * kThreads) {
+      CT_ROLLED(; i + 12 * kThreads < n; i += 16 * kThreads) {
         Four terms[4];
-#pragma unroll
-        for (int u = 0; u < 4; ++u) terms[u] = term(law::Quad{i + 4 * u * kThreads});
-#pragma unroll
-        for (int u = 0; u < 4; ++u) x = x + terms[u];
+        CT_FOR(u, 4) terms[u] = term(law::Quad{i + 4 * u * kThreads});
+        CT_FOR(u, 4) x = x + terms[u];
       }
-#pragma unroll 1
-      for (; i < n; i += 4 * kThreads) x = x + term(law::Quad{i});
+      CT_ROLLED(; i < n; i += 4 * kThreads) x = x + term(law::Quad{i});
       total = added<Real>(x);
     }
     total = device::warp_sum(total);
@@ -301,8 +258,7 @@ struct RuleBlock {
       if (lane() == 0) sums[warp()] = total;
       __syncthreads();
       total = 0;
-#pragma unroll 1
-      for (int w = 0; w < kWarps; ++w) total += sums[w];
+      CT_ROLLED(int w = 0; w < kWarps; ++w) total += sums[w];
     }
     sync();
     return total;

@@ -239,11 +239,10 @@ CT_HD void execute_solve(const Team& team, const RuleOperation& op, Real* m) {
     team.each((n - 1 - p) * columns, [&](int e) {
       const int i = p + 1 + e / columns, j = p + 1 + e % columns;
       const Real share = left[i * n + p] / left[p * n + p];
-      if (j < n) {
+      if (j < n)
         left[i * n + j] -= share * left[p * n + j];
-      } else {
+      else
         y[i] -= share * y[p];
-      }
     });
   }
   for (int p = n - 1; p > 0; --p)

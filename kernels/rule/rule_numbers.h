@@ -35,14 +35,8 @@ CROSSTALK_FOUR_OPERATOR(*)
 CROSSTALK_FOUR_OPERATOR(/)
 
 /// f(x), entry by entry.
-template <class F>
-CT_HD inline float each_of(float x, F&& f) {
-  return f(x);
-}
-template <class F>
-CT_HD inline double each_of(double x, F&& f) {
-  return f(x);
-}
+CT_HD inline float each_of(float x, auto&& f) { return f(x); }
+CT_HD inline double each_of(double x, auto&& f) { return f(x); }
 template <class Real, class F>
 CT_HD inline Four<Real> each_of(const Four<Real>& x, F&& f) CROSSTALK_FOUR(f(x.x[i])) template <class Real>
 CT_HD inline Real larger(Real p, Real q) {

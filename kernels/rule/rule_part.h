@@ -36,11 +36,9 @@ inline const char* end_of(const Shape& shape, unsigned layout) {
   return shape.vector() ? suffix(layout) : "";
 }
 /// f(layout, suffix) for each variable of a value: a vector has one in each of its layouts, others have one.
-template <class F>
-void each_layout(const Shape& shape, unsigned layouts, F&& f) {
-  for (const unsigned layout : {kRow, kColumn}) {
+void each_layout(const Shape& shape, unsigned layouts, auto&& f) {
+  for (const unsigned layout : {kRow, kColumn})
     if ((shape.vector() ? layouts : kRow) & layout) f(layout, end_of(shape, layout));
-  }
 }
 
 inline Shape shape_of(const RuleProgram::Input& x) {
@@ -62,10 +60,9 @@ inline int power_above(int n) {
 /// fewer where so many values of this size are held at once that registers would not do. Eight are neighbours of a row.
 inline Grid grid_of(const RuleProgram& program, bool backward) {
   int rows = 1, columns = 1;
-  for (const RuleOperation& op : program.operations) {
+  for (const RuleOperation& op : program.operations)
     if (Shape{op.rows, op.columns}.matrix() && op.rows * op.columns > rows * columns)
       rows = op.rows, columns = op.columns;
-  }
   if (rows == 1) return {1, 32};
   const int held = (backward ? program.backward_numbers : program.forward_numbers) / (rows * columns);
   int numbers = 32;
@@ -154,9 +151,8 @@ class PartSource {
       Node& node = nodes_[static_cast<std::size_t>(now_.at(place))];
       node.need |= node.shape.vector() ? (layouts ? layouts : lowest(node.native)) : kRow;
     }
-    for (std::size_t i = nodes_.size(); i-- > 0;) {
+    for (std::size_t i = nodes_.size(); i-- > 0;)
       if (nodes_[i].need && nodes_[i].op) spread(nodes_[i]);
-    }
   }
   /// Statements of the values that are wanted.
   std::string text(Shared& shared, const Grid& grid) const {
@@ -188,9 +184,8 @@ class PartSource {
   /// Vectors that meet entry by entry.
   std::vector<int> vectors(const Node& x) const {
     std::vector<int> out;
-    for (int i : {x.a, x.b, x.c}) {
+    for (int i : {x.a, x.b, x.c})
       if (i >= 0 && node(i).shape.vector()) out.push_back(i);
-    }
     return out;
   }
 
@@ -256,10 +251,7 @@ class PartSource {
         return;
       case RuleCode::row_sums:
       case RuleCode::column_sums:
-        if (x.shape.number()) {
-          ask(x.a, summed_in(x)), ask(x.b, summed_in(x));
-          return;
-        }
+        if (x.shape.number()) return ask(x.a, summed_in(x)), ask(x.b, summed_in(x));
         break;
       default:
         break;

@@ -50,8 +50,7 @@ struct RuleRead {
 
   static constexpr const char* kName = "rule_read";
   const char* form_name(Device) const { return kernels ? "compiled" : "recurrent"; }
-  template <class F>
-  void fields(F&& f) {
+  void fields(auto&& f) {
     for (int i = 0; i < kInputs; ++i) f(kInputNames[i], x[i]);
     f("position", position), f("o", o);
     for (int i = 0; i < kStates; ++i) f(kEndNames[i], end[i]);
@@ -83,11 +82,10 @@ struct RuleRead {
     want(position || Q() == T(), "without positions every token is read: Q = T");
     const int R = x[0].value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), program->outputs});
-    if (compiled && device == Device::cuda) {
+    if (compiled && device == Device::cuda)
       kernels = compiled_rule(*program, sizeof(Real) == 8, static_cast<bool>(position));
-    } else if (device == Device::cuda) {
+    else if (device == Device::cuda)
       program->on_device();
-    }
     const int window = kernels ? kernels->window() : 0;
     length = law::rule_segment_length(T(), window);
     states.value = shaped<Real>(R, {B(), H(), (T() + length - 1) / length, program->size});

@@ -9,8 +9,7 @@ namespace {
 /// A team of one. What an operation writes may be what it reads, entry by entry, and nothing else of it: no loop carries
 /// anything.
 struct RuleAlone : law::Alone {
-  template <class F>
-  void each(int n, F&& f) const {
+  void each(int n, auto&& f) const {
 #pragma GCC ivdep
     for (int i = 0; i < n; ++i) f(i);
   }
@@ -29,26 +28,21 @@ struct RuleAlone : law::Alone {
   void fetched() const {}
   template <class Real>
   void put(int n, Real* to, const Real* from, bool adds) const {
-    if (adds) {
+    if (adds)
       each(n, [&](int i) { to[i] += from[i]; });
-    } else {
+    else
       each(n, [&](int i) { to[i] = from[i]; });
-    }
   }
   template <class Real>
   void number(Real* y, Real x) const {
     *y = x;
   }
-  template <class F>
-  void alone(F&& f) const {
-    f();
-  }
+  void alone(auto&& f) const { f(); }
   template <class Rows>
   Rows* table(Rows* all) const {
     return all;
   }
-  template <class Real, class F>
-  void fill(int n, Real* y, F&& f) const {
+  void fill(int n, auto* y, auto&& f) const {
 #pragma GCC ivdep
     for (int i = 0; i < n; ++i) y[i] = f(i);
   }
@@ -61,8 +55,7 @@ struct RuleAlone : law::Alone {
       for (int j = 0; j < columns; ++j) to[j] = f(j);
     }
   }
-  template <class Real, class F>
-  void entries(int rows, int columns, Real* y, F&& f) const {
+  void entries(int rows, int columns, auto* y, auto&& f) const {
     cells(rows, columns, y, [&](int i) { return [i, &f](int j) { return f(i, j); }; });
   }
   /// The nearest of the positions that is at least `from` (up) or at most; outside of 0 .. T where there is none.
@@ -75,31 +68,27 @@ struct RuleAlone : law::Alone {
     return next;
   }
   /// Works as law::Alone's, four times as wide.
-  template <class Term, class Put>
-  void columns(int columns, int n, Term&& term, Put&& put) const {
+  void columns(int columns, int n, auto&& term, auto&& put) const {
     using Number = decltype(term(0, 0));
     constexpr int kMany = 4 * kWide;
     int i = 0;
     for (; i + kMany <= columns; i += kMany) {
       Number total[kMany] = {};
-      for (int j = 0; j < n; ++j) {
+      for (int j = 0; j < n; ++j)
         for (int l = 0; l < kMany; ++l) total[l] += term(i + l, j);
-      }
       for (int l = 0; l < kMany; ++l) put(i + l, total[l]);
     }
     law::Alone::columns(
         columns - i, n, [&](int l, int j) { return term(i + l, j); },
         [&](int l, Number x) { put(i + l, x); });
   }
-  template <class Term>
-  auto sum(int n, Term&& term) const {
+  auto sum(int n, auto&& term) const {
     using Number = decltype(term(0));
     constexpr int kMany = 4 * kWide;
     Number partial[kMany] = {}, tail = 0;
     int j = 0;
-    for (; j + kMany <= n; j += kMany) {
+    for (; j + kMany <= n; j += kMany)
       for (int l = 0; l < kMany; ++l) partial[l] += term(j + l);
-    }
     for (; j < n; ++j) tail += term(j);
     for (int l = 0; l < kWide; ++l)
       partial[l] = (partial[l] + partial[l + kWide]) + (partial[l + 2 * kWide] + partial[l + 3 * kWide]);
@@ -110,9 +99,8 @@ struct RuleAlone : law::Alone {
   static constexpr int kWide = 16;
   template <class Number>
   static Number together(Number* partial) {
-    for (int width = kWide / 2; width > 0; width /= 2) {
+    for (int width = kWide / 2; width > 0; width /= 2)
       for (int l = 0; l < width; ++l) partial[l] += partial[l + width];
-    }
     return partial[0];
   }
 };

@@ -20,11 +20,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real, kThreads, kForward>)
   const Team team{sums, rows_at};
   const law::RuleWalk<Real, Team> walk(view, team, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x),
                                        nullptr);
-  if constexpr (kForward) {
+  if constexpr (kForward)
     walk.forward();
-  } else {
+  else
     walk.backward();
-  }
 }
 
 template <int kThreads, bool kForward, class Real>
@@ -52,13 +51,12 @@ void run(const Exec& exec, const RuleRead<Real>& op) {
     return;
   }
   const int largest = op.program->largest;
-  if (largest <= 1024) {
+  if (largest <= 1024)
     launch<32, !kBack>(exec, op);
-  } else if (largest <= 4096) {
+  else if (largest <= 4096)
     launch<128, !kBack>(exec, op);
-  } else {
+  else
     launch<256, !kBack>(exec, op);
-  }
 }
 
 }  // namespace

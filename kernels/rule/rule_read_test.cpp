@@ -119,10 +119,9 @@ Values oracle(const Values& in, const Shape& s) {
           for (int j = 0; j < s.K; ++j) row[j] += w * at("x0", b, t, s.T, h, s.K, j);
         }
       }
-      for (int a = 0; a < s.V && s.end; ++a) {
+      for (int a = 0; a < s.V && s.end; ++a)
         for (int j = 0; j < s.K; ++j)
           out.real["end0"][((b * s.H + h) * s.V + a) * s.K + j] = static_cast<double>(S[a][j]);
-      }
     }
   }
   return out;

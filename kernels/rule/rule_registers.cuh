@@ -28,11 +28,10 @@ DEVICE int warp() { return threadIdx.x / 32; }
 DEVICE int row_thread() { return threadIdx.x / kColumnThreads; }
 DEVICE int column_thread() { return threadIdx.x % kColumnThreads; }
 DEVICE void sync() {
-  if (kWarps == 1) {
+  if (kWarps == 1)
     __syncwarp();
-  } else {
+  else
     __syncthreads();
-  }
 }
 
 __host__ __device__ constexpr int parts(int n, int threads) { return (n + threads - 1) / threads; }
@@ -377,9 +376,8 @@ DEVICE const Real* handed(Block& block, const A& a, bool first) {
   Real* at = block.exchange.next();
   if (first) {
 #pragma unroll
-    for (int i = 0; i < A::n; ++i) {
+    for (int i = 0; i < A::n; ++i)
       if (A::has(i)) at[A::index(i)] = a.x[i];
-    }
   }
   sync();
   return at;
@@ -429,18 +427,16 @@ template <int n>
 DEVICE Row<n> diagonal(Block& block, const Matrix<n, n>& a) {
   Real* at = block.exchange.next();
 #pragma unroll
-  for (int i = 0; i < a.n; ++i) {
+  for (int i = 0; i < a.n; ++i)
     if (a.has(i) && a.row(i) == a.column(i)) at[a.row(i)] = a.x[i];
-  }
   sync();
   return taken<Row<n>>(at);
 }
 template <int R, int C>
 DEVICE void put_stage(Real* at, const Matrix<R, C>& a) {
 #pragma unroll
-  for (int i = 0; i < a.n; ++i) {
+  for (int i = 0; i < a.n; ++i)
     if (a.has(i)) at[a.row(i) * C + a.column(i)] = a.x[i];
-  }
 }
 /// The transpose of a C x R matrix.
 template <int R, int C>

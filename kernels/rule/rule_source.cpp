@@ -134,8 +134,7 @@ class LawSource {
     return out;
   }
   /// f(number, input, layouts) for the inputs of a kind that are looked at.
-  template <class F>
-  void each_input(RulePer per, F&& f) const {
+  void each_input(RulePer per, auto&& f) const {
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       const RuleProgram::Input& one = program_.inputs[i];
       if (one.per == per) f(i, one, kept(one.place));
@@ -149,8 +148,7 @@ class LawSource {
     return out;
   }
   /// f(variable) for each variable of a value.
-  template <class F>
-  void each_variable(const std::string& name, Shape shape, unsigned layouts, F&& f) const {
+  void each_variable(const std::string& name, Shape shape, unsigned layouts, auto&& f) const {
     each_layout(shape, layouts, [&](unsigned, const char* end) { f(name + end); });
   }
   std::string one_variable(const std::string& name, Shape shape, unsigned layouts) const {
@@ -240,9 +238,8 @@ class LawSource {
     std::string out = fmt::format("  DEVICE void {} {{\n", one.head);
     if (one.reads_gradient) {
       unsigned need = 0;
-      for (const Node& node : one.source.nodes()) {
+      for (const Node& node : one.source.nodes())
         if (!node.op && node.place == program_.output_gradient) need = node.need;
-      }
       const Leaf leaf{{program_.outputs, 1}, "d_o"};
       out += declared(leaf, need, "    ");
       each_variable("d_o", leaf.shape, need, [&](const std::string& x) {
@@ -365,10 +362,9 @@ RuleSource rule_source(const RuleProgram& program, bool wide, bool positions, st
     throw std::logic_error("[rule_source] states do not lie at multiples of four numbers");
   const Direction forward = direction_of(program, false, wide, positions, shared);
   const Direction backward = direction_of(program, true, wide, positions, shared);
-  for (const Direction& one : {forward, backward}) {
+  for (const Direction& one : {forward, backward})
     if ((2 * one.shared.exchange + one.shared.stage + 8) * (wide ? 8 : 4) > 48 * 1024)
       out.refused = "it multiplies or turns matrices that are too large for a block's shared memory";
-  }
   if (!out.refused.empty()) return out;
   out.forward = forward.text, out.backward = backward.text;
   out.window = backward.window;

@@ -14,11 +14,10 @@ DEVICE void load(const Real* from, Row<n>& x) {
 }
 template <int n>
 DEVICE void load(const Real* from, Column<n>& x) {
-  if constexpr (n % (4 * kColumnThreads) == 0) {
+  if constexpr (n % (4 * kColumnThreads) == 0)
     load<Column<n>::n>(from + column_thread() * x.n, x.x);
-  } else {
+  else
     x = taken<Column<n>>(from);
-  }
 }
 template <int R, int C>
 DEVICE void load(const Real* from, Matrix<R, C>& x) {
@@ -26,9 +25,8 @@ DEVICE void load(const Real* from, Matrix<R, C>& x) {
   for (int p = 0; p < x.row_parts; ++p) {
     const int i = Row<R>::index(p);
     if constexpr (C % (4 * kColumnThreads) == 0) {
-      if (Row<R>::has(p)) {
+      if (Row<R>::has(p))
         load<Column<C>::n>(from + i * C + column_thread() * Column<C>::n, x.x + p * Column<C>::n);
-      }
     } else {
 #pragma unroll
       for (int q = 0; q < x.column_parts; ++q)
@@ -44,9 +42,8 @@ DEVICE void store(Real* to, Real x, bool adds = false) {
 template <class A>
 DEVICE void store_own(Real* to, const A& x, bool adds) {
 #pragma unroll
-  for (int i = 0; i < A::n; ++i) {
+  for (int i = 0; i < A::n; ++i)
     if (A::has(i)) put(to + A::index(i), x.x[i], adds);
-  }
 }
 template <int n>
 DEVICE void store(Real* to, const Row<n>& x, bool adds = false) {
@@ -76,10 +73,9 @@ DEVICE void store(Real* to, const Matrix<R, C>& x, bool adds = false) {
       }
     } else {
 #pragma unroll
-      for (int q = 0; q < x.column_parts; ++q) {
+      for (int q = 0; q < x.column_parts; ++q)
         if (Row<R>::has(p) && Column<C>::has(q))
           put(row + Column<C>::index(q), x.x[p * x.column_parts + q], adds);
-      }
     }
   }
 }
@@ -129,9 +125,8 @@ template <class F>
 DEVICE void queries(const Place& at, int n, F&& f) {
   if constexpr (CROSSTALK_POSITIONS) {
     const int* position = at.positions();
-    for (int i = 0; i < at.a.Q; ++i) {
+    for (int i = 0; i < at.a.Q; ++i)
       if (clamped(position[i], at.a.T) == n) f(i);
-    }
   } else {
     const int i = CROSSTALK_BEFORE ? n : n - 1;
     if (i >= 0 && i < at.a.Q) f(i);
@@ -148,11 +143,10 @@ DEVICE void walk_forward(Law& law, const Place& at) {
   typename Law::Query query, next_query;
   int next = 0;
   if (a.T > 0) law.token(next_token, 0);
-  if constexpr (CROSSTALK_POSITIONS) {
+  if constexpr (CROSSTALK_POSITIONS)
     next = next_position<true>(at, 0);
-  } else if (a.Q > 0) {
+  else if (a.Q > 0)
     law.query(next_query, 0);
-  }
   for (int t = 0; t <= a.T; ++t) {
     token = next_token;
     if (t + 1 < a.T) law.token(next_token, t + 1);

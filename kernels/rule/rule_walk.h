@@ -183,8 +183,7 @@ struct RuleWalk {
   }
   CT_HD std::int64_t query(int i) const { return row(v.a.Q, i, v.outputs); }
   /// f(i) for every query that sees n tokens.
-  template <class F>
-  CT_HD void queries(int n, F&& f) const {
+  CT_HD void queries(int n, auto&& f) const {
     if (!v.a.position) {
       const int i = v.before ? n : n - 1;
       if (i >= 0 && i < v.a.Q) f(i);

@@ -31,8 +31,7 @@ Tolerance tolerance(double length, double magnitude) {
 }
 
 /// Largest absolute value; NaN if any element is.
-template <class Real>
-double magnitude(const Real* x, std::int64_t n) {
+double magnitude(const auto* x, std::int64_t n) {
   double m = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const double a = std::abs(static_cast<double>(x[i]));
@@ -54,8 +53,7 @@ inline std::string index_text(std::int64_t i, std::vector<int> dims) {
 }
 
 /// |got - want| <= limit for each of n elements, all finite.
-template <class Got, class Want>
-::testing::AssertionResult close(const std::string& what, const Got* got, const Want* want, std::int64_t n,
+::testing::AssertionResult close(const std::string& what, const auto* got, const auto* want, std::int64_t n,
                                  double limit, const std::vector<int>& dims = {}) {
   std::int64_t worst = -1, bad = 0;
   double worst_error = -1;
@@ -78,9 +76,8 @@ template <class Got, class Want>
 template <class Got, class Want>
 ::testing::AssertionResult close(const std::string& what, const Tensor<Got>& got, const Tensor<Want>& want,
                                  double limit) {
-  if (got.R != want.R || got.rank != want.rank || !std::equal(got.dims, got.dims + got.rank, want.dims)) {
+  if (got.R != want.R || got.rank != want.rank || !std::equal(got.dims, got.dims + got.rank, want.dims))
     return ::testing::AssertionFailure() << what << ": shapes differ";
-  }
   for (int r = 0; r < got.R; ++r) {
     auto result = close(fmt::format("{}, replica {}", what, r), got.at(r), want.at(r), got.size(), limit,
                         std::vector<int>(got.dims, got.dims + got.rank));

@@ -65,9 +65,8 @@ struct Square {
     problem.inputs = {{"x", set.real("x"), set.real("d_x"), &write}};
     problem.outputs = {{"y", set.real("y"), set.real("d_y")}};
     problem.forward = [this] {
-      for (int r = 0; r < 2; ++r) {
+      for (int r = 0; r < 2; ++r)
         for (int i = 0; i < 6; ++i) set.real("y").at(r)[i] = std::pow(set.real("x").at(r)[i], 2);
-      }
     };
     problem.backward = [this] { backward(); };
   }

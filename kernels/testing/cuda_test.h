@@ -21,7 +21,9 @@ inline bool few_replicas() { return std::getenv("CROSSTALK_FEW_REPLICAS") != nul
 /// For SetUp() or the start of a test, which returns where this skipped or failed.
 inline void want_cuda() {
   if (built_with_cuda() && cuda_device_count() > 0) return;
-  if (cuda_required()) FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
+  if (cuda_required()) {
+    FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
+  }
   GTEST_SKIP() << "no CUDA device";
 }
 

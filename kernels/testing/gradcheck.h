@@ -54,17 +54,15 @@ inline std::vector<std::vector<double>> gradients(const GradientProblem& problem
   problem.forward();
   problem.backward();
   std::vector<std::vector<double>> copies;
-  for (const GradInput& in : problem.inputs) {
+  for (const GradInput& in : problem.inputs)
     for (int r = 0; r < R; ++r) copies.emplace_back(in.d_x.at(r), in.d_x.at(r) + in.d_x.size());
-  }
   return copies;
 }
 
 inline void fill(const GradientProblem& problem, int R, const std::function<double(std::int64_t)>& f) {
   for (const GradInput& in : problem.inputs) {
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R; ++r)
       for (std::int64_t i = 0; i < in.d_x.size(); ++i) in.d_x.at(r)[i] = f(i + r);
-    }
   }
 }
 
@@ -101,10 +99,9 @@ inline ::testing::AssertionResult check_writes(const GradientProblem& problem, i
     for (std::size_t k = 0; k < problem.inputs.size(); ++k) {
       for (int r = 0; r < R; ++r) {
         std::vector<double> expected = want[at(k, r)];
-        if (k == none) {
+        if (k == none)
           for (std::size_t i = 0; i < expected.size(); ++i)
             expected[i] = before(static_cast<std::int64_t>(i) + r);
-        }
         auto result = identical(
             fmt::format("d_{} while d_{} is Write::none", problem.inputs[k].name, problem.inputs[none].name),
             got[at(k, r)].data(), expected.data(), static_cast<std::int64_t>(expected.size()));

@@ -37,9 +37,8 @@ template <class Real>
 Snapshot<Real> snapshot(const TensorSet<Real>& set, int r) {
   Snapshot<Real> s;
   const auto take = [&](const auto& named, auto& to) {
-    for (const auto& [name, t] : named.all()) {
+    for (const auto& [name, t] : named.all())
       if (t) to[name] = download(set.device(), t, r);
-    }
   };
   take(set.reals, s.real), take(set.integers, s.integer), take(set.doubles, s.precise);
   return s;
@@ -235,21 +234,19 @@ OpCase& make_huge(OpCase& op) {
 
 template <class Real>
 void OpCase::run_forward(const Exec& exec, TensorSet<Real>& set) const {
-  if constexpr (std::is_same_v<Real, double>) {
+  if constexpr (std::is_same_v<Real, double>)
     forward64_(exec, set);
-  } else {
+  else
     forward32_(exec, set);
-  }
 }
 
 template <class Real>
 void OpCase::run_backward(const Exec& exec, TensorSet<Real>& set) const {
   if (!has_backward()) return;
-  if constexpr (std::is_same_v<Real, double>) {
+  if constexpr (std::is_same_v<Real, double>)
     backward64_(exec, set);
-  } else {
+  else
     backward32_(exec, set);
-  }
 }
 
 template <class Real>
@@ -333,10 +330,9 @@ void OpCase::check_gradient() const {
       problem.inputs.push_back(
           {field.name, set.real(field.name), set.real("d_" + field.name), &set.writes[field.name]});
   }
-  for (const Output& out : outputs_) {
+  for (const Output& out : outputs_)
     if (out.differentiable)
       problem.outputs.push_back({out.name, set.real(out.name), set.real("d_" + out.name)});
-  }
   problem.forward = [&] { run_forward(cpu(), set); };
   problem.backward = [&] { run_backward(cpu(), set); };
   problem.elements = gradient_elements_;
@@ -442,18 +438,16 @@ void OpCase::cuda(bool in_company) const {
             close(fmt::format("CUDA {}, replica {}", name, r), got.data(), want.data(), n, limit, dims))
             << (limits_.empty() ? knobs(roundings_, condition_) : "\nThe limit is that of .on_cuda().");
       };
-      for (const Output& out : outputs_) {
+      for (const Output& out : outputs_)
         if (out.compared) expect_close(out.name, out.name.starts_with("d_"), out.dims);
-      }
       for (const IntegerOutput& out : integer_outputs_) {
         if (!out.compared) continue;
         EXPECT_EQ(download(Device::cuda, device.integer(out.name), r),
                   download(Device::cpu, host.integer(out.name), r))
             << out.name;
       }
-      for (const Field& field : fields_) {
+      for (const Field& field : fields_)
         if (field.differentiable && has_backward()) expect_close("d_" + field.name, true, field.dims);
-      }
       TensorSet<Real> alone(Device::cuda);
       run_on_cuda(alone, {r}, write);
       expect_identical(fmt::format("CUDA replica {} alone", r), snapshot(alone, 0), snapshot(device, r));
@@ -499,7 +493,9 @@ TEST_P(OpCheck, Cuda) {
 
 void CudaOpCheck::SetUp() {
   want_cuda();
-  if (!IsSkipped() && GetParam().is_heavy() && few_replicas()) GTEST_SKIP() << "too slow";
+  if (!IsSkipped() && GetParam().is_heavy() && few_replicas()) {
+    GTEST_SKIP() << "too slow";
+  }
 }
 TEST_P(CudaOpCheck, AgreesWithTheCpu) { GetParam().check_cuda_in_company(); }
 

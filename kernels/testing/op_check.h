@@ -95,14 +95,12 @@ class OpCase {
   }
 
   /// Each a generic callable (const Exec&, TensorSet<Real>&).
-  template <class F>
-  OpCase& forward(F f) {
+  OpCase& forward(auto f) {
     forward64_ = f;
     forward32_ = f;
     return *this;
   }
-  template <class F>
-  OpCase& backward(F f) {
+  OpCase& backward(auto f) {
     backward64_ = f;
     backward32_ = f;
     return *this;

@@ -12,12 +12,13 @@ struct Refused {
   std::string key = "accepted", why = "accepted";
   bool says(const std::string& part) const { return why.find(part) != std::string::npos; }
 };
-template <class Call>
-Refused refused(const Call& call) {
+template <class Error = OptionError>
+Refused refused(const auto& call) {
   try {
     call();
-  } catch (const OptionError& error) {
-    return {error.key, error.what()};
+  } catch (const Error& error) {
+    if constexpr (requires { error.key; }) return {error.key, error.what()};
+    return {"", error.what()};
   }
   return {};
 }

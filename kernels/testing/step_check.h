@@ -46,8 +46,7 @@ inline void check_replicas(const RunStep& run) {
 }
 
 /// limit(name, id, the CPU's numbers): how far those of a GPU may be. A replica has the same bits alone and among 64.
-template <class Limit>
-void check_cuda(const RunStep& run, const Limit& limit) {
+void check_cuda(const RunStep& run, const auto& limit) {
   std::vector<int> ids = {0, 1, 2, 3, 4}, many;
   if (few_replicas()) ids = {0, 1};
   const Exec gpu = {.device = Device::cuda};

@@ -62,9 +62,8 @@ class TensorSet {
 
   void allocate() {
     const auto reserve = [this](auto& named) {
-      for (auto& [name, t] : named.all()) {
+      for (auto& [name, t] : named.all())
         if (t.R > 0) arena_.reserve(&t);
-      }
     };
     reserve(reals);
     reserve(integers);
@@ -120,11 +119,10 @@ class TensorSet {
 
 inline void copy_to_device(Device device, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  if (device == Device::cuda) {
+  if (device == Device::cuda)
     cuda_copy_to_device(to, from, bytes);
-  } else {
+  else
     std::memcpy(to, from, bytes);
-  }
 }
 
 /// Copies one replica from the host, whatever the device and the format.

@@ -4,9 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <string>
-
 #include <crosstalk_ops.h>
 #include "models/graph/graph.h"
 

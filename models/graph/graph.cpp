@@ -151,14 +151,13 @@ void Graph<Real>::node(std::string name, std::vector<Variable<Real>*> inputs,
                        std::vector<Variable<Real>*> outputs, Forward forward, Backward backward,
                        std::any info) {
   std::vector<Variable<Real>*> all;
-  for (const auto* some : {&inputs, &outputs}) {
+  for (const auto* some : {&inputs, &outputs})
     for (Variable<Real>* v : *some) {
       if (!v) continue;
       if (v->value.is_bf16() || v->gradient.is_bf16())
         throw std::logic_error("[graph] node " + name + " has a variable in bf16, which only ops may have");
       all.push_back(v->root());
     }
-  }
   push(std::move(name), std::move(inputs), std::move(outputs), std::move(forward), std::move(backward),
        std::move(info));
   nodes_.back().native = std::move(all);
@@ -189,9 +188,8 @@ void Graph<Real>::plan_gradients() {
     if (!node->runs_backward) continue;
     for (Variable<Real>* output : node->outputs) {
       // An op of one struct is told so; a node of functions reads the gradients of all its outputs.
-      if (!node->bind && output->needs_gradient && !output->root()->gradient_written) {
+      if (!node->bind && output->needs_gradient && !output->root()->gradient_written)
         throw std::logic_error("[graph] node " + node->name + " has an output that nobody differentiates");
-      }
     }
     for (std::size_t i = 0; i < node->inputs.size(); ++i) {
       Variable<Real>* input = node->inputs[i];
@@ -272,9 +270,8 @@ void Graph<Real>::place_by_lifetime() {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     Piece& now = pieces[i];
     around.clear();
-    for (std::size_t j = 0; j < i; ++j) {
+    for (std::size_t j = 0; j < i; ++j)
       if (pieces[j].from <= now.to && now.from <= pieces[j].to) around.push_back(&pieces[j]);
-    }
     std::sort(around.begin(), around.end(),
               [](const Piece* a, const Piece* b) { return a->offset < b->offset; });
     std::size_t at = 0;  // the first gap that is large enough
@@ -313,14 +310,12 @@ void Graph<Real>::plan() {
     }
   }
   // Fused forms that move 16 bytes at a time were chosen by shapes alone.
-  for (const Variable<Real>& var : variables_) {
+  for (const Variable<Real>& var : variables_)
     if (var.owned && (reinterpret_cast<std::uintptr_t>(var.value.data) % 16 != 0 ||
                       var.value.replica_stride * sizeof(Real) % 16 != 0))
       throw std::logic_error("[graph] a tensor has a place that is no multiple of 16 bytes");
-  }
-  for (Node& node : nodes_) {
+  for (Node& node : nodes_)
     if (node.bind) node.bind(node.writes);
-  }
 }
 
 template <class Real>
@@ -331,9 +326,8 @@ void Graph<Real>::forward(const Exec& exec) const {
 template <class Real>
 void Graph<Real>::backward(const Exec& exec) const {
   if (!train_) throw std::logic_error("[graph] backward of a graph that was planned without gradients");
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node)
     if (node->runs_backward) node->backward(exec, node->writes);
-  }
 }
 
 template <class Real>

@@ -2,18 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/graph.h"
 
-#include <gtest/gtest.h>
-
-#include <functional>
-
 #include "kernels/attention/attend.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/testing/compare.h"
 #include "models/graph/nodes.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::graph_test {
 
 using Var = Variable<double>;
 
@@ -76,13 +71,12 @@ Var* plus(Graph<double>& g, Var* a, Var* b) {
       },
       [=](const Exec&, const Graph<double>::Writes& writes) {
         Var* const inputs[] = {a, b};
-        for (std::size_t k = 0; k < 2; ++k) {
+        for (std::size_t k = 0; k < 2; ++k)
           for (int i = 0; i < 2; ++i) {
             double& d = inputs[k]->gradient.at(0)[i];
             if (writes[k] == Write::overwrite) d = out->gradient.at(0)[i];
             if (writes[k] == Write::add) d += out->gradient.at(0)[i];
           }
-        }
       });
   return out;
 }
@@ -255,5 +249,4 @@ TEST(GraphShapes, ErrorsNameTheOpAndBothShapes) {
       41, 43);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::graph_test

@@ -39,12 +39,12 @@ std::optional<std::vector<double>> numbers_of(std::string_view text, std::string
   return text.empty() ? std::optional(numbers) : std::nullopt;
 }
 
+}  // namespace
+
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t\n"), last = text.find_last_not_of(" \t\n");
   return first == std::string::npos ? std::string() : text.substr(first, last - first + 1);
 }
-
-}  // namespace
 
 std::string Init::text() const {
   switch (law) {

@@ -12,4 +12,7 @@ namespace crosstalk {
 /// says what is wrong.
 std::map<std::string, Init> inits_of(const std::string& text);
 
+/// Without blanks around it.
+std::string trimmed(const std::string& text);
+
 }  // namespace crosstalk

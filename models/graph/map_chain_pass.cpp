@@ -95,10 +95,9 @@ class Chain {
     return (members_.size() > 1 || gains_alone()) && finish();
   }
   void replace() {
-    for (const std::size_t i : members_) {
+    for (const std::size_t i : members_)
       for (Variable<Real>* v : graph_.nodes()[i].outputs)
         v->root()->owned = false;  // without memory: nobody reads it any more
-    }
     for (int o = 0; o < op_.outputs; ++o) static_cast<Variable<Real>*>(op_.y[o].variable)->owned = true;
     put_in_place(graph_, members_, place(), [&] { graph_.add(op_); });
   }
@@ -149,9 +148,8 @@ class Chain {
       const ChainStep& made = op_.step[n - op_.inputs];
       map = {made.of_a.map, map.scale * made.of_a.scale, map.scale * made.of_a.shift + map.shift};
       n = made.a;
-      for (const auto& [variable, at] : registers_) {
+      for (const auto& [variable, at] : registers_)
         if (at == n) v = variable;
-      }
     }
   }
   /// Gives an operand a register: it is made here, or by a node that joins too, or a new input, through maps of what is small.
@@ -186,9 +184,8 @@ class Chain {
     }
     if (op_.inputs == MapChain<Real>::kMostInputs) return false;
     // Registers of steps stand behind those of inputs.
-    for (int s = 0; s < op_.steps; ++s) {
+    for (int s = 0; s < op_.steps; ++s)
       for (int* place : {&op_.step[s].a, &op_.step[s].b}) *place += *place >= op_.inputs;
-    }
     for (auto& [variable, n] : registers_) n += n >= op_.inputs;
     op_.x[op_.inputs] = in(v);
     op_.x[op_.inputs].value = whole ? op_.whole_shape(graph_.replicas()) : x.value;
@@ -205,27 +202,23 @@ class Chain {
     return true;
   }
   bool covered() const {
-    for (int i = 0; i < op_.inputs; ++i) {
+    for (int i = 0; i < op_.inputs; ++i)
       if (!op_.whole(i) && !broadcasts(op_.whole_shape(graph_.replicas()), op_.x[i].value)) return false;
-    }
     return op_.covers();
   }
   /// Node before which the chain can stand: the first of others that read what it makes.
   std::size_t place() const {
     std::size_t at = graph_.nodes().size();
-    for (const auto& [made, node] : made_) {
-      for (const std::size_t reader : links_.read_at(made)) {
+    for (const auto& [made, node] : made_)
+      for (const std::size_t reader : links_.read_at(made))
         if (members_.count(reader) == 0) at = std::min(at, reader);
-      }
-    }
     return at;
   }
   /// Tells whether all that the chain reads is made before its place.
   bool is_in_order() const {
     const std::size_t at = place();
-    for (int i = 0; i < op_.inputs; ++i) {
+    for (int i = 0; i < op_.inputs; ++i)
       if (links_.made(of(op_.x[i])) && links_.place(of(op_.x[i])) >= at) return false;
-    }
     return true;
   }
   /// Names what others read. False where they read sums over rows, or more than there is room for.
@@ -242,9 +235,8 @@ class Chain {
       op_.y[op_.outputs++].variable = y;
     }
     for (const std::size_t i : members_) {  // what a norm divided by
-      for (std::size_t o = 1; o < nodes[i].outputs.size(); ++o) {
+      for (std::size_t o = 1; o < nodes[i].outputs.size(); ++o)
         if (links_.readers(nodes[i].outputs[o]) > 0 || nodes[i].outputs[o]->root()->kept) return false;
-      }
     }
     drop_unread();
     for (int i = 0; i < op_.inputs; ++i) {
@@ -293,17 +285,15 @@ template <class Real>
 bool map_chain_once(Graph<Real>& graph) {
   const Links<Real> links(graph);
   Members<Real> steps;
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i)
     if (auto member = member_of<Real>(graph.nodes()[i])) steps.emplace(i, *member);
-  }
-  for (const auto& [first, member] : steps) {
+  for (const auto& [first, member] : steps)
     for (const bool with_sums : {true, false}) {
       Chain<Real> chain(graph, links, steps);
       if (!chain.grow(first, with_sums)) continue;
       chain.replace();
       return true;
     }
-  }
   return false;
 }
 

@@ -154,10 +154,9 @@ void ParameterBlock<Real>::set_inits(const std::string& text) {
 template <class Real>
 std::vector<std::string> ParameterBlock<Real>::unused_inits() const {
   std::vector<std::string> names;
-  for (const auto& [name, init] : inits_) {
+  for (const auto& [name, init] : inits_)
     if (std::none_of(entries_.begin(), entries_.end(), [&n = name](const Entry& e) { return e.name == n; }))
       names.push_back(name);
-  }
   return names;
 }
 
@@ -206,10 +205,9 @@ std::string ParameterBlock<Real>::snapshot(int r) const {
 template <class Real>
 void ParameterBlock<Real>::restore(int r, const std::string& snapshot) {
   const std::size_t bytes = static_cast<std::size_t>(size_) * sizeof(Real);
-  if (snapshot.size() != 3 * bytes) {
+  if (snapshot.size() != 3 * bytes)
     throw std::runtime_error(
         fmt::format("saved parameters have {} bytes, this model has {}", snapshot.size(), 3 * bytes));
-  }
   std::size_t at = 0;
   for (Buffer* buffer : {&values_, &first_moments_, &second_moments_}) {
     buffer->copy_from_host(snapshot.data() + at, bytes, static_cast<std::size_t>(r) * bytes);

@@ -2,18 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/parameters.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-
 #include "kernels/testing/compare.h"
 #include "models/graph/init_fuzz.h"
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::parameters_test {
 
 const Init kNormal = Init::normal(1), kUniform = Init::uniform(0.25);
 
@@ -133,13 +127,9 @@ TEST(ParameterInit, NamesThatAMemoryLacksAreRefused) {
   run.model.initialise(0, 1);
   EXPECT_EQ(run.parameter("gate.bias").at(0)[0], 3);
   options.set("model.init", std::string("gate.bios = 3"));
-  try {
-    ModelRun<double> refused(options, {}, 1, true);
-    FAIL() << "gate.bios was taken";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "model.init");
-    EXPECT_NE(std::string(error.what()).find("gate.bias"), std::string::npos) << error.what();
-  }
+  const Refused found = refused([&] { ModelRun<double>(options, {}, 1, true); });
+  EXPECT_EQ(found.key, "model.init");
+  EXPECT_TRUE(found.says("gate.bias")) << found.why;
 }
 
 TEST(ParameterInit, DiffersByNameAndBySeed) {
@@ -166,10 +156,9 @@ TEST(ParameterInit, FloatIsRoundedDouble) {
   narrow.allocate();
   wide.initialise(0, 5);
   narrow.initialise(0, 5);
-  for (int p = 0; p < 2; ++p) {
+  for (int p = 0; p < 2; ++p)
     for (int i = 0; i < 33; ++i)
       EXPECT_EQ(static_cast<float>(wide.value(p).at(0)[i]), narrow.value(p).at(0)[i]);
-  }
 }
 
 TEST(ParameterInit, ClearsGradientsAndMomentsOfItsReplicaOnly) {
@@ -177,9 +166,8 @@ TEST(ParameterInit, ClearsGradientsAndMomentsOfItsReplicaOnly) {
   block.add("w", {4, 4}, kNormal);
   block.allocate();
   for (int r = 0; r < 2; ++r) block.initialise(r, 3);
-  for (const Tensor<float>& t : {block.gradients(), block.first_moments(), block.second_moments()}) {
+  for (const Tensor<float>& t : {block.gradients(), block.first_moments(), block.second_moments()})
     for (int r = 0; r < 2; ++r) std::fill(t.at(r), t.at(r) + t.size(), 2.f);
-  }
   block.initialise(1, 3);
   for (const Tensor<float>& t : {block.gradients(), block.first_moments(), block.second_moments()}) {
     EXPECT_EQ(t.at(0)[5], 2.f);
@@ -310,12 +298,8 @@ TEST(ParameterInit, PortableFunctionsAreThoseOfTheLibrary) {
 TEST(ParameterBlockErrors, NamesAreUnique) {
   ParameterBlock<float> block(Device::cpu, 1);
   block.add("w", {3}, kNormal);
-  try {
-    block.add("w", {4}, kNormal);
-    FAIL() << "accepted";
-  } catch (const std::logic_error& error) {
-    EXPECT_NE(std::string(error.what()).find("w"), std::string::npos);
-  }
+  const Refused found = refused<std::logic_error>([&] { block.add("w", {4}, kNormal); });
+  EXPECT_TRUE(found.key != "accepted" && found.says("w")) << found.why;
 }
 
 TEST(ParameterBlockErrors, TrainableCountsNoPadding) {
@@ -326,5 +310,4 @@ TEST(ParameterBlockErrors, TrainableCountsNoPadding) {
   EXPECT_EQ(block.trainable(), 16);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::parameters_test

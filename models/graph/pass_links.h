@@ -30,9 +30,8 @@ class Links {
   explicit Links(Graph<Real>& graph) : nodes_(graph.nodes()) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       for (Variable<Real>* output : nodes_[i].outputs) made_at_[output->root()] = i;
-      for (Variable<Real>* input : nodes_[i].inputs) {
+      for (Variable<Real>* input : nodes_[i].inputs)
         if (input) readers_[input->root()].push_back(i);
-      }
     }
   }
   bool made(Variable<Real>* x) const { return made_at_.count(x->root()) != 0; }

@@ -35,14 +35,12 @@ template <class Real, class Make>
 void replace(Graph<Real>& graph, const std::vector<typename Graph<Real>::Node*>& chain, const Make& make) {
   std::set<std::size_t> gone;
   const auto& nodes = graph.nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
+  for (std::size_t i = 0; i < nodes.size(); ++i)
     if (std::find(chain.begin(), chain.end(), &nodes[i]) != chain.end()) gone.insert(i);
-  }
   const std::size_t last = *gone.rbegin();  // its output is that of the new nodes
-  for (const std::size_t i : gone) {
+  for (const std::size_t i : gone)
     for (Variable<Real>* output : nodes[i].outputs)
       if (i != last) output->owned = false;  // without memory: nobody reads it any more
-  }
   put_in_place(graph, gone, last, make);
 }
 
@@ -211,10 +209,9 @@ bool joined_linear_once(Graph<Real>& graph) {
       chain.insert(i);
     }
     if (chain.size() < (sizeof(Real) == sizeof(float) ? 1 : 2)) continue;
-    for (const std::size_t i : chain) {
+    for (const std::size_t i : chain)
       for (std::size_t j = 1; j < nodes[i].outputs.size(); ++j)
         nodes[i].outputs[j]->owned = false;  // workspace
-    }
     put_in_place(graph, chain, *chain.begin(), [&] { graph.add(op); });
     return true;
   }

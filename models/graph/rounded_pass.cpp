@@ -43,9 +43,8 @@ bool read_by_swiglu(Graph<Real>& graph, const Links<Real>& links, Variable<Real>
 template <class Real>
 bool made_by_maps(const Links<Real>& links, Variable<Real>* v) {
   const auto* maps = links.template alone<std::shared_ptr<const JoinedLinear<Real>>>(v);
-  for (int i = 0; maps && i < (*maps)->outputs; ++i) {
+  for (int i = 0; maps && i < (*maps)->outputs; ++i)
     if (out((*maps)->y[i])->root() == v->root()) return true;
-  }
   return false;
 }
 
@@ -175,9 +174,8 @@ bool rounded_read_once(Graph<Real>& graph) {
       const auto* pick = op_of<Real, Pick<Real>>(other);
       Variable<Real>* y = pick ? out(pick->y)->root() : nullptr;
       if (!y || !graph.may_be_bf16(y)) return nullptr;
-      for (const std::size_t reader : links.read_at(y)) {
+      for (const std::size_t reader : links.read_at(y))
         if (!op_of<Real, MapChain<Real>>(graph.nodes()[reader])) return nullptr;
-      }
       return y;
     };
     const auto may = [&](const In<Real>& field) {
@@ -199,9 +197,8 @@ bool rounded_read_once(Graph<Real>& graph) {
     const auto take = [&](const In<Real>& field) {
       if (!may(field)) return;
       changing.insert(of(field)->root());
-      for (const std::size_t reader : links.read_at(of(field))) {
+      for (const std::size_t reader : links.read_at(of(field)))
         if (Variable<Real>* y = picked_for_chains(graph.nodes()[reader])) changing.insert(y);
-      }
     };
     take(read.q), take(read.erase_read);
     if (read.erase != Erase::free) {

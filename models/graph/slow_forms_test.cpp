@@ -3,7 +3,6 @@
 #include "models/graph/slow_forms.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <tuple>
 
@@ -18,7 +17,6 @@
 #include "kernels/testing/cuda_test.h"
 
 namespace crosstalk::checks::slow_forms_test {
-namespace {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -181,5 +179,4 @@ TEST_F(SlowFormsOnCuda, AreThoseThatRecordsName) {
   }
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::slow_forms_test

@@ -9,10 +9,9 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
                              Variable<Real>* query, const BatchIds& batch, Variable<Real>* a) {
   std::vector<Variable<Real>*> inputs = checked_tables("table_scores", *batch.tokens, tables);
-  for (const auto& table : tables) {
+  for (const auto& table : tables)
     if (g.train() && !table.buckets.order)
       throw std::logic_error("[table_scores] a table without lists has no gradient");
-  }
   inputs.insert(inputs.begin(), query);
   const int d = tables[0].rows->value.columns();
   std::vector<Variable<Real>*> projected;

@@ -6,11 +6,8 @@
 
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory alibi() {
+CROSSTALK_MEMORY(alibi) {
   return {
-      .name = "alibi",
       .summary = "softmax attention that prefers what is recent, at a constant slope a head",
       .does = "softmax attention with a linear penalty on distance in the logits, one slope a head",
       .family = Family::keeps,
@@ -29,5 +26,3 @@ Memory alibi() {
         return m.mix(attend(m, q, k, {.scale = m.scale()}, {}, slope));
       }};
 }
-
-}  // namespace crosstalk::memories

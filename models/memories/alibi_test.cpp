@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::alibi_test {
-namespace {
 
 TEST(AlibiOracle, SlopeZeroIsSoftmax) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
@@ -18,5 +17,4 @@ TEST(AlibiOracle, EqualsForgettingAttentionWithAConstantGate) {
   expect_close(read("alibi", s), read("fox", s));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::alibi_test

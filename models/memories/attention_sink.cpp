@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory attention_sink() {
+CROSSTALK_MEMORY(attention_sink) {
   return {
-      .name = "attention_sink",
       .summary = "softmax attention that may read nothing: a learned logit a head stands in the denominator",
       .does = "softmax attention with a learned extra logit, so that a query can retrieve little",
       .family = Family::keeps,
@@ -25,14 +22,8 @@ Memory attention_sink() {
             const auto sink = m.input("sink", [&] { return m.parameter("sink", {m.H}, Init::constant(0)); });
             return m.mix(attend(m, q, k, {.scale = m.scale()}, {.sink = sink}));
           },
-      .published = {
-          .source = "OpenAI 2025, arXiv 2508.10925; openai/gpt-oss@0568dfc gpt_oss/torch/model.py",
-          .set = {{"model.rotary", true},
-                  {"model.rotary_base", 1.5e5},
-                  {"model.biases", "query key value output"}},
-          .lacks = {{"YaRN, and a window of 128 tokens in every other layer",
-                     "the same up to 128 tokens; of longer sequences every layer here sees all"}},
-      }};
+      .published = {.source = "OpenAI 2025, arXiv 2508.10925; openai/gpt-oss@0568dfc gpt_oss/torch/model.py",
+                    .settings = "rotary=true, rotary_base=1.5e5, biases=query key value output",
+                    .lacks = {{"YaRN, and a window of 128 tokens in every other layer",
+                               "the same up to 128 tokens; of longer sequences every layer here sees all"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::attention_sink_test {
-namespace {
 
 TEST(AttentionSinkOracle, ASinkOfZeroAddsOneToTheDenominator) {
   Sequence s = random_sequence(no_options(), 1, 4, 3, 2);
@@ -18,5 +17,4 @@ TEST(AttentionSinkOracle, AHighSinkReadsNothing) {
   expect_close(read("attention_sink", s), zeros(6, 3));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::attention_sink_test

@@ -4,11 +4,8 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory comba() {
+CROSSTALK_MEMORY(comba) {
   return {
-      .name = "comba",
       .summary = "gated delta rule with a feedback key of its own and a corrected query",
       .does = "erases along a feedback key, retrieves with a corrected query",
       .family = Family::erases,
@@ -46,19 +43,13 @@ Memory comba() {
                   "memory.lengths = \"after\" brings keys and queries to length 1 itself; add memory.key_norm = \"none\"");
           },
       .published = {
-          .source =
-              "Hu et al. 2025, arXiv 2506.02475; fla-org/flash-linear-attention@bc3b101d fla/layers/comba.py",
-          .set = convolved_layer("normal",
-                                 {{"model.biases", "-beta -out_gate"},
-                                  {"memory.rate_from", 0.0},
-                                  {"memory.key_norm", "none"},
-                                  {"memory.lengths", "after"}},
-                                 "sigmoid"),
+          .source = fla_layers("comba.py"),
+          .settings = convolved_layer("normal",
+                                      "biases=-beta -out_gate, memory.rate_from=0.0, memory.key_norm=none, "
+                                      "memory.lengths=after",
+                                      "sigmoid"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 34120,
-          .undecayed = {"A_log", "decay.bias", "correction"},
-      }};
+          .undecayed = {"A_log", "decay.bias", "correction"}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::comba_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(comba, 12.32);
 CROSSTALK_START(comba, rate_from, "0", 11.18, 0);
@@ -18,5 +17,4 @@ TEST(CombaOracle, TheCorrectionMovesTheQuery) {
   expect_close(read("comba", s), o);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::comba_test

@@ -3,16 +3,13 @@
 #include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory complex_kda() {
+CROSSTALK_MEMORY(complex_kda) {
   const OptionSpec start = {
       "decay_start", 0.1,
       "the weights W2 of decays start as the model's do, times this: the authors' code has 0.1 where "
       "signs are drawn (signed_sigmoid2) and 1 elsewhere",
       0.001, 10};
   return {
-      .name = "complex_kda",
       .summary = "KDA whose decays may be negative: key channels that change sign",
       .does = "decays every key channel by a factor of either sign, then the delta rule: channels that flip",
       .family = Family::erases,
@@ -48,15 +45,12 @@ Memory complex_kda() {
           },
       .published = {
           .source = "OpenEuroLLM/ComplexKDA@03af970 fla/layers/complex_kda_layer.py",
-          .set = convolved_layer("normal", {{"model.biases", "-beta"}}, "low rank"),
+          .settings = convolved_layer("normal", "biases=-beta", "low rank"),
           .eps_times = HeadChannels::keys,
           .parameters = 25634,
-          .lacks =
-              {{"the start of convolutions in its models, which could not be read (here that of flash-linear-attention, whose layers it extends)",
-                "its word problems have no convolution"},
-               {"decays whose signs start as its source ships them (here half of them negative)",
-                "memory.gate and its start decide what is tracked at first"}},
-      }};
+          .lacks = {
+              {"the start of convolutions in its models, which could not be read (here that of flash-linear-attention, whose layers it extends)",
+               "its word problems have no convolution"},
+              {"decays whose signs start as its source ships them (here half of them negative)",
+               "memory.gate and its start decide what is tracked at first"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::complex_kda_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(complex_kda, 68.58);
 CROSSTALK_START(complex_kda, gate, "sigmoid", 67.88, 0);
@@ -32,5 +31,4 @@ TEST(ComplexKdaOracle, AChannelKeepsAParity) {
   expect_close(read("complex_kda", s), Matrix{{1}, {-1}, {-1}, {1}, {-1}, {-1}});
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::complex_kda_test

@@ -27,10 +27,10 @@ Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta)
 }
 
 }  // namespace
+}  // namespace crosstalk::memories
 
-Memory delta() {
+CROSSTALK_MEMORY(delta) {
   return {
-      .name = "delta",
       .summary = "delta rule: reads what a key holds, writes the difference",
       .does = "retrieves what the key holds, writes the difference (DeltaNet)",
       .family = Family::erases,
@@ -57,5 +57,3 @@ Memory delta() {
             m, read(m, q, {.key = k, .gain = beta, .erase = Erase::delta, .contracting = contracting}));
       }};
 }
-
-}  // namespace crosstalk::memories

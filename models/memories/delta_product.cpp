@@ -4,11 +4,8 @@
 #include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory delta_product() {
+CROSSTALK_MEMORY(delta_product) {
   return {
-      .name = "delta_product",
       .summary = "several delta steps a token: products of reflections, hence rotations",
       .does = "takes several delta steps: products of reflections",
       .family = Family::erases,
@@ -25,12 +22,7 @@ Memory delta_product() {
           "The last step is one of every write of a token. decay \"mamba\" decays as Gated DeltaNet does, \"none\" not at all. In the retrieval "
           "model a token's steps share its value.",
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
-      .options = {{.name = "writes",
-                   .default_value = 2,
-                   .help = "delta steps a token (N)",
-                   .min = 1,
-                   .max = 16,
-                   .tried = {1, 2}},
+      .options = {number("writes", 2, "delta steps a token (N)", 1, 16, {1, 2}),
                   choice("decay", "none", "whether the state decays before a token's steps",
                          {"none", "mamba"})},
       .inputs = {{.name = "beta", .per = Per::write}, {.name = "log_decay", .optional = true}},
@@ -41,19 +33,13 @@ Memory delta_product() {
                                     "with memory.decay = \"none\"", "set memory.decay = \"mamba\" too");
           },
       .published = {
-          .source =
-              "Siems et al. 2025, arXiv 2502.10297; fla-org/flash-linear-attention@bc3b101d fla/layers/gated_deltaproduct.py",
-          .set = convolved_layer("normal",
-                                 {{"model.biases", "-beta -out_gate"},
-                                  {"memory.beta_max", 2.0},
-                                  {"memory.decay", "mamba"},
-                                  {"memory.rate_from", 0.0}},
-                                 "silu"),
+          .source = fla_layers("gated_deltaproduct.py"),
+          .settings = convolved_layer("normal",
+                                      "biases=-beta -out_gate, memory.beta_max=2.0, memory.decay=mamba, "
+                                      "memory.rate_from=0.0",
+                                      "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 47300,
-          .undecayed = {"A_log", "decay.bias"},
-      }};
+          .undecayed = {"A_log", "decay.bias"}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::delta_product_test {
-namespace {
 
 CROSSTALK_START(delta_product, decay, "mamba", 9.016, 0);
 
@@ -17,5 +16,4 @@ TEST(DeltaProductOracle, TwoReflectionsRotate) {
   expect_close(read("delta_product", s)[0], Vector{c * q[0] + d * q[1], -d * q[0] + c * q[1]});
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::delta_product_test

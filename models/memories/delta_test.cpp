@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::delta_test {
-namespace {
 
 // Unit keys, all betas alike; every token reads its own key after the write.
 Sequence written(int T, int K, int V, double beta, std::uint64_t seed) {
@@ -78,5 +77,4 @@ TEST(DeltaOracle, DenominatorsDivideInsideTheRuleToo) {
   expect_close(read("delta", s), Matrix{{s1 / z1}, {s2 / z2}});
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::delta_test

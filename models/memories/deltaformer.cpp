@@ -6,11 +6,8 @@
 #include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory deltaformer() {
+CROSSTALK_MEMORY(deltaformer) {
   return {
-      .name = "deltaformer",
       .summary = "kernel attention that first takes out what earlier tokens hold",
       .does = "stores the value minus what attention over earlier tokens retrieves for its key",
       .family = Family::keeps,
@@ -64,13 +61,9 @@ Memory deltaformer() {
             return m.mix(a, {}, {}, solve_values(gain ? gain * v : v, b, beta));
           },
       .published =
-          {
-              .source = "Zhong et al. 2025, arXiv 2505.19488",
-              .set = {{"memory.beta", "one"}},
-              .lacks =
-                  {{"positions, and the widths of its small experiments, which are not printed",
-                    "studies say both; accuracies of its table 1 are held against ours at widths of our choice"}},
-          }};
+          {.source = "Zhong et al. 2025, arXiv 2505.19488",
+           .settings = "memory.beta=one",
+           .lacks = {
+               {"positions, and the widths of its small experiments, which are not printed",
+                "studies say both; accuracies of its table 1 are held against ours at widths of our choice"}}}};
 }
-
-}  // namespace crosstalk::memories

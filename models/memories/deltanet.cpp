@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory deltanet() {
+CROSSTALK_MEMORY(deltanet) {
   return {
-      .name = "deltanet",
       .summary = "delta rule with keys of length 1, as it is trained since 2024",
       .does = "retrieves what the key holds, writes the difference, with keys of length 1, as of 2024",
       .family = Family::erases,
@@ -19,13 +16,8 @@ Memory deltanet() {
       .notes = "The short convolution that it has before silu is model.short_conv.",
       .parts = {feature_map("silu"), key_norm("l2"), beta_max()},
       .inputs = {{"beta"}},
-      .published = {
-          .source =
-              "Yang et al. 2024, arXiv 2406.06484; fla-org/flash-linear-attention@bc3b101d fla/layers/delta_net.py",
-          .set =
-              convolved_layer("normal", {{"memory.feature_map", "identity"}, {"model.biases", "-beta"}}, ""),
-          .eps_times = HeadChannels::keys,
-          .parameters = 17312}};
+      .published = {.source = fla_layers("delta_net.py"),
+                    .settings = convolved_layer("normal", "memory.feature_map=identity, biases=-beta", ""),
+                    .eps_times = HeadChannels::keys,
+                    .parameters = 17312}};
 }
-
-}  // namespace crosstalk::memories

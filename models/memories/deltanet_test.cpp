@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::deltanet_test {
-namespace {
 
 TEST(DeltanetOracle, IsTheDeltaRuleOf2021) {
   Sequence s = random_sequence(no_options(), 9, 4, 3, 3);
@@ -11,5 +10,4 @@ TEST(DeltanetOracle, IsTheDeltaRuleOf2021) {
   expect_close(read("deltanet", s), read("delta", s));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::deltanet_test

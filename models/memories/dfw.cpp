@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory dfw() {
+CROSSTALK_MEMORY(dfw) {
   return {
-      .name = "dfw",
       .summary = "sum rule with a decay for every key channel and every value channel",
       .does = "decays key channels and value channels, then adds",
       .family = Family::adds,
@@ -23,5 +20,3 @@ Memory dfw() {
       .parts = {feature_map("identity"), key_norm("none")},
       .inputs = {{"log_decay"}, {"log_decay_v"}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::dfw_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(dfw, 0.9964);
 CROSSTALK_INPUT_START(dfw, log_decay_v, 1);
@@ -25,5 +24,4 @@ TEST(DfwOracle, KeysAndValuesChangePlacesInTheTransposedState) {
   EXPECT_NEAR(dot(y, read("dfw", s)[3]), dot(x, read("dfw", transposed)[3]), 1e-12);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::dfw_test

@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory diag_kdn() {
+CROSSTALK_MEMORY(diag_kdn) {
   return {
-      .name = "diag_kdn",
       .summary = "KDA that writes along the gain of a Kalman filter with a precision for every key channel",
       .does =
           "decays every key channel, then the delta rule along the gain of a Kalman filter with a precision a channel",
@@ -28,23 +25,15 @@ Memory diag_kdn() {
       .source = "Kalman Delta Networks 2026, arXiv 2609.07816",
       .notes = "prior + d is the precision; prior, what it is before the first token, starts at 1.",
       .parts = {feature_map("identity"), key_norm("l2")},
-      .options = {{.name = "information",
-                   .default_value = 1.0,
-                   .help = "what a key adds to the precision, as a multiple of K k^2 / r",
-                   .min = 1e-6,
-                   .max = 1e6,
-                   .tried = {1.0, 0.25}}},
+      .options = {number("information", 1.0, "what a key adds to the precision, as a multiple of K k^2 / r",
+                         1e-6, 1e6, {1.0, 0.25})},
       .inputs = {{"log_decay"},
                  {"omega"},
                  {.name = "r", .open = Open{1e-9}},
                  {.name = "prior", .per = Per::head, .open = Open{1}}},
-      .published = {
-          .source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/diag_kdn.py",
-          .set = convolved_layer("uniform", {}, "low rank"),
-          .eps_times = HeadChannels::keys,
-          .parameters = 29798,
-          .undecayed = {"A_log", "decay.bias", "prior"},
-      }};
+      .published = {.source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/diag_kdn.py",
+                    .settings = convolved_layer("uniform", "", "low rank"),
+                    .eps_times = HeadChannels::keys,
+                    .parameters = 29798,
+                    .undecayed = {"A_log", "decay.bias", "prior"}}};
 }
-
-}  // namespace crosstalk::memories

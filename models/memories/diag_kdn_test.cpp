@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::diag_kdn_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(diag_kdn, 11.85);
 
@@ -37,5 +36,4 @@ TEST(DiagKdnOracle, WritesAlongUncertainChannels) {
   expect_close(read("diag_kdn", s)[0], scaled(1 / 0.6, s.v[0]), 1e-9);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::diag_kdn_test

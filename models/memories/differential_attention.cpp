@@ -5,11 +5,8 @@
 
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory differential_attention() {
+CROSSTALK_MEMORY(differential_attention) {
   return {
-      .name = "differential_attention",
       .summary = "the difference of two softmax attentions",
       .does =
           "softmax attention less a share of another one, of second queries and keys: what both see cancels",
@@ -54,20 +51,12 @@ Memory differential_attention() {
             const Attention softmax{.scale = m.scale()};
             return m.mix(attend(m, q, k, softmax) - lambda * attend(m, q2, k2, softmax));
           },
-      .published =
-          {
-              .source =
-                  "Ye et al. 2024, arXiv 2410.05258; microsoft/unilm@3aca927f Diff-Transformer/multihead_diffattn.py",
-              .set = {{"model.rotary", true},
-                      {"model.biases", "-second_query -second_key"},
-                      {"model.out_norm", "rms"},
-                      {"model.out_norm_gain", "shared"}},
-              .expand_k = 0.5,
-              .parameters = 16480,
-              .lacks = {{"positions of the second queries and keys", "they ask for content alone"},
-                        {"the factor 0.2 + 0.6 e^(-0.3 l) behind its norm",
-                         "what is read starts larger in every layer"}},
-          }};
+      .published = {.source = "; microsoft/unilm@3aca927f Diff-Transformer/multihead_diffattn.py",
+                    .settings = "rotary=true, biases=-second_query -second_key, out_norm=rms, "
+                                "out_norm_gain=shared",
+                    .expand_k = 0.5,
+                    .parameters = 16480,
+                    .lacks = {{"positions of the second queries and keys", "they ask for content alone"},
+                              {"the factor 0.2 + 0.6 e^(-0.3 l) behind its norm",
+                               "what is read starts larger in every layer"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::differential_attention_test {
-namespace {
 
 Sequence sequence(std::uint64_t seed, double lambda) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, seed);
@@ -29,5 +28,4 @@ TEST(DifferentialAttentionOracle, AConstantValueIsReadLessLambda) {
   expect_close(read("differential_attention", s), times(0.6, s.v));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::differential_attention_test

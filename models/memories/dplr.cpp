@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory dplr() {
-  return {.name = "dplr",
-          .summary = "diagonal plus low rank: any rank-one update of a decaying state",
+CROSSTALK_MEMORY(dplr) {
+  return {.summary = "diagonal plus low rank: any rank-one update of a decaying state",
           .does = "a diagonal decay plus any matrix of rank one",
           .family = Family::erases,
           .law = R"(
@@ -23,5 +20,3 @@ Memory dplr() {
           .parts = {feature_map("identity"), key_norm("none")},
           .inputs = {{"log_decay"}, {.name = "a", .open = Open{0, -1}}, {.name = "b", .open = Open{0, 1}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::dplr_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(dplr, 2.293);
 
@@ -32,5 +31,4 @@ TEST(DplrOracle, HoldsRwkv7AndKda) {
   expect_close(read("dplr", s), kda);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::dplr_test

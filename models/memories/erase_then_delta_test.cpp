@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::erase_then_delta_test {
-namespace {
 
 Sequence sequence(int T, double gamma) {
   Sequence s = random_sequence(no_options(), T, 4, 3, 1);
@@ -33,5 +32,4 @@ TEST(EraseThenDeltaOracle, ErasesBeforeItWrites) {
   expect_close(read("erase_then_delta", s), s.v);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::erase_then_delta_test

@@ -5,11 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory fast_weights() {
+CROSSTALK_MEMORY(fast_weights) {
   return {
-      .name = "fast_weights",
       .summary = "fast weights of 2016: constant decay, and queries that settle in an inner loop",
       .does =
           "decays the whole state by a constant, then adds; queries settle in an inner loop first (fast weights of 2016)",
@@ -27,12 +24,5 @@ Memory fast_weights() {
       .parts = {feature_map("identity"), key_norm("none")},
       .options = {{"decay", 0.95, "what a step leaves of the state (lambda)", 0, 1},
                   {"rate", 0.5, "what a write is multiplied by (eta)", 0},
-                  {.name = "inner_steps",
-                   .default_value = 1,
-                   .help = "steps of the inner loop",
-                   .min = 0,
-                   .max = 100,
-                   .tried = {0, 1, 2}}}};
+                  number("inner_steps", 1, "steps of the inner loop", 0, 100, {0, 1, 2})}};
 }
-
-}  // namespace crosstalk::memories

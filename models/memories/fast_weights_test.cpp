@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fast_weights_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(fast_weights, 13.51);
 
@@ -26,5 +25,4 @@ TEST(FastWeightsOracle, TheInnerLoopMovesAQueryTowardsAStoredKey) {
   EXPECT_LE(settled, once + 1e-9);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::fast_weights_test

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fox_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(fox, 1.033);
 
@@ -25,5 +24,4 @@ TEST(FoxOracle, TheFirstGateIsNeverSeen) {
   expect_close(read("fox", s), o);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::fox_test

@@ -5,11 +5,8 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory fwm() {
+CROSSTALK_MEMORY(fwm) {
   return {
-      .name = "fwm",
       .summary = "delta rule with a rescaled state, read through LayerNorm",
       .does = "the delta rule in a rescaled state, retrieved through LayerNorm",
       .family = Family::erases,
@@ -36,5 +33,3 @@ Memory fwm() {
             "step, so no running sum of keys matches it; use \"layernorm\" or \"none\"");
       }};
 }
-
-}  // namespace crosstalk::memories

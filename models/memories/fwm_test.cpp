@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fwm_test {
-namespace {
 
 TEST(FwmOracle, ASmallStateFollowsTheDeltaRule) {
   Sequence s = random_sequence(no_options(), 5, 4, 3, 1);
@@ -31,5 +30,4 @@ TEST(FwmOracle, LayerNormOfTheReadHasMeanZeroAndVarianceOne) {
   }
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::fwm_test

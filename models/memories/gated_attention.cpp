@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory gated_attention() {
-  return {.name = "gated_attention",
-          .summary = "softmax attention with a gate on every channel that is read",
+CROSSTALK_MEMORY(gated_attention) {
+  return {.summary = "softmax attention with a gate on every channel that is read",
           .does = "softmax attention with a gate of the querying token on the retrieved value",
           .family = Family::keeps,
           .equation = "o = gate * sum_t softmax_t(q.k_t / sqrt(d_key)) v_t",
@@ -25,10 +22,7 @@ Memory gated_attention() {
                 return gate * m.mix(attend(m, q, k, {.scale = m.scale()}));
               },
           .published = {
-              .source = "Qiu et al. 2025, arXiv 2505.06708; qiuzh20/gated_attention@df42212",
-              .set = {{"model.qk_norm", "shared"}, {"model.rotary", true}, {"model.biases", "-gate"}},
-              .lacks = {{"what its modelling code has beside the layer, which was not read", "unknown"}},
-          }};
+              .source = "; qiuzh20/gated_attention@df42212",
+              .settings = "qk_norm=shared, rotary=true, biases=-gate",
+              .lacks = {{"what its modelling code has beside the layer, which was not read", "unknown"}}}};
 }
-
-}  // namespace crosstalk::memories

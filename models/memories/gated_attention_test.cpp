@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_attention_test {
-namespace {
 
 TEST(GatedAttentionOracle, AGateBelongsToTheTokenThatAsks) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 2);
@@ -15,5 +14,4 @@ TEST(GatedAttentionOracle, AGateBelongsToTheTokenThatAsks) {
   expect_close(read("gated_attention", s), want);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::gated_attention_test

@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory gated_delta2() {
-  return {.name = "gated_delta2",
-          .summary = "gated delta rule that erases by key channels and writes by value channels",
+CROSSTALK_MEMORY(gated_delta2) {
+  return {.summary = "gated delta rule that erases by key channels and writes by value channels",
           .does = "erases by key channels, writes by value channels (Gated DeltaNet-2)",
           .family = Family::erases,
           .law = R"(
@@ -22,14 +19,9 @@ Memory gated_delta2() {
           .notes = "b_t = w_t = beta_t is KDA.",
           .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
           .inputs = {{"log_decay"}, {"erase_gate"}, {"write_gate"}},
-          .published = {
-              .source =
-                  "NVIDIA 2026, arXiv 2605.22791; fla-org/flash-linear-attention@bc3b101d fla/layers/gdn2.py",
-              .set = convolved_layer("uniform", {{"model.biases", "-erase_gate -write_gate"}}, "low rank"),
-              .eps_times = HeadChannels::keys,
-              .parameters = 33698,
-              .undecayed = {"A_log", "decay.bias"},
-          }};
+          .published = {.source = fla_layers("gdn2.py"),
+                        .settings = convolved_layer("uniform", "biases=-erase_gate -write_gate", "low rank"),
+                        .eps_times = HeadChannels::keys,
+                        .parameters = 33698,
+                        .undecayed = {"A_log", "decay.bias"}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_delta2_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(gated_delta2, 11.85);
 
@@ -43,5 +42,4 @@ TEST(GatedDelta2Oracle, GatesOfTheirOwnCan) {
   EXPECT_EQ(squared_error_of_ones(read("gated_delta2", s)[7]), 0);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::gated_delta2_test

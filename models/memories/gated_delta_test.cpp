@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_delta_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(gated_delta, 12.32);
 CROSSTALK_START(gated_delta, rate_from, "0", 11.18, 0);
@@ -33,5 +32,4 @@ TEST(GatedDeltaOracle, PredictsFromTheDecayedStateUnlessTold) {
   expect_close(read("gated_delta", with_options(s, undecayed))[1], plus(s.v[1], -0.5, s.v[0]));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::gated_delta_test

@@ -8,11 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory gated_oja() {
+CROSSTALK_MEMORY(gated_oja) {
   return {
-      .name = "gated_oja",
       .summary = "delta rule with keys and values exchanged, in a state whose value channels decay",
       .does =
           "decays every value channel, then adds the part of the key that the state does not hold for the value",
@@ -53,5 +50,3 @@ Memory gated_oja() {
         return read(m, q, {.key = beta * (k - held), .value = v, .value_log_decay = g});
       }};
 }
-
-}  // namespace crosstalk::memories

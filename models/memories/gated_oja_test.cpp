@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_oja_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(gated_oja, 13.265);
 
@@ -31,5 +30,4 @@ TEST(GatedOjaOracle, DistinctValuesAreASumRule) {
   expect_close(read("gated_oja", s), read("linear_attention", with_options(s, no_options())));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::gated_oja_test

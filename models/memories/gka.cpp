@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory gka() {
+CROSSTALK_MEMORY(gka) {
   return {
-      .name = "gka",
       .summary = "a fading ridge regression of values on keys, solved by Chebyshev's steps",
       .does = "adds to two sums that fade; a query solves a ridge regression and is mixed with itself",
       .family = Family::own_law,
@@ -35,18 +32,8 @@ Memory gka() {
       .parts = {feature_map("identity"), key_norm("l2"), rate_from()},
       .options = {choice("solver", "chebyshev", "by Chebyshev's steps, as its authors do, or exactly",
                          {"chebyshev", "exact"}),
-                  {.name = "iterations",
-                   .default_value = 30,
-                   .help = "Chebyshev's steps a query",
-                   .min = 1,
-                   .max = 140,
-                   .tried = {30, 2}},
-                  {.name = "ratio",
-                   .default_value = 0.02,
-                   .help = "the ridge, as a multiple of the norm of H",
-                   .min = 1e-6,
-                   .max = 100,
-                   .tried = {0.02, 0.5}}},
+                  number("iterations", 30, "Chebyshev's steps a query", 1, 140, {30, 2}),
+                  number("ratio", 0.02, "the ridge, as a multiple of the norm of H", 1e-6, 100, {0.02, 0.5})},
       .inputs =
           {{"log_decay"},
            {.name = "beta", .range = {0.5, 0.95}},
@@ -54,22 +41,13 @@ Memory gka() {
            {.name = "h0", .per = Per::other, .optional = true, .shape = "[B,H,K,K]", .range = {-0.02, 0.02}}},
       .forms_state = true,
       .published = {
-          .source =
-              "Gated KalmaNet 2025, arXiv 2511.21016; fla-org/flash-linear-attention@b22c42ca fla/layers/gka.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.biases", "-out_gate"},
-                  {"memory.rate_from", 0.0},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_eps", 1e-6},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "silu"}},
+          .source = "; fla-org/flash-linear-attention@b22c42ca fla/layers/gka.py",
+          .settings = "short_conv=qkv, silu=qkv, biases=-out_gate, memory.rate_from=0.0, "
+                      "out_norm=rms, out_norm_eps=1e-6, out_norm_gain=shared, out_gate=silu",
           .eps_times = HeadChannels::keys,
           .parameters = 21672,
           .undecayed = {"A_log", "decay.bias"},
-          .lacks = {{"a gradient that takes the steps' result for the solution",
-                     "gradients go through the steps: they differ where the steps have not come to an end"}},
-      }};
+          .lacks = {
+              {"a gradient that takes the steps' result for the solution",
+               "gradients go through the steps: they differ where the steps have not come to an end"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gka_test {
-namespace {
 
 CROSSTALK_START(gka, rate_from, "0", 11.18, 0);
 
@@ -37,5 +36,4 @@ TEST(GkaOracle, KeysOfZeroReadNothing) {
   expect_close(read("gka", s), zeros(6, 3));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::gka_test

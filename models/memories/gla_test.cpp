@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gla_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(gla, 15.99);
 
@@ -14,5 +13,4 @@ TEST(GlaOracle, ChannelsFadeOnTheirOwn) {
   expect_close(read("gla", s)[1], scaled(1.5, s.v[0]));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::gla_test

@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory gru() {
+CROSSTALK_MEMORY(gru) {
   return {
-      .name = "gru",
       .summary = "gated recurrent unit over the values' channels: a nonlinear recurrence",
       .does = "averages a hidden state and its own proposal (nonlinear; a ceiling of state tracking)",
       .family = Family::own_law,
@@ -38,5 +35,3 @@ Memory gru() {
       .own_token = true,
       .keeps_keys = true};
 }
-
-}  // namespace crosstalk::memories

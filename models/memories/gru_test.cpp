@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gru_test {
-namespace {
 
 TEST(GruOracle, AnOpenUpdateGateKeepsAndAShutOneReplaces) {
   Sequence s = random_sequence(no_options(), 4, 1, 3, 1);
@@ -19,5 +18,4 @@ TEST(GruOracle, AnOpenUpdateGateKeepsAndAShutOneReplaces) {
   }
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::gru_test

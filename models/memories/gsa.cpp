@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory gsa() {
+CROSSTALK_MEMORY(gsa) {
   return {
-      .name = "gsa",
       .summary =
           "softmax attention over slots with data-dependent decays, which hold averages of keys and values",
       .does =
@@ -25,26 +22,13 @@ Memory gsa() {
       .flops = [](const Options& o, double K, double V, double T,
                   double) { return 20 * static_cast<double>(o.get_int("memory.slots")) * (K + V) * T; },
       .parts = {feature_map("identity"), key_norm("none")},
-      .options = {{.name = "slots",
-                   .default_value = 64,
-                   .help = "slots of a head: rows of A and columns of C",
-                   .min = 1,
-                   .max = 4096,
-                   .tried = {2, 5}}},
+      .options = {number("slots", 64, "slots of a head: rows of A and columns of C", 1, 4096, {2, 5})},
       .inputs = {{.name = "log_decay", .per = Per::other, .shape = "[B,T,H,S]", .open = Open{-0.1}},
                  {.name = "a0", .per = Per::other, .optional = true, .shape = "[B,H,S,K]"},
                  {.name = "c0", .per = Per::other, .optional = true, .shape = "[B,H,V,S]"}},
       .forms_state = true,
       .letters = {{'S', "slots"}},
-      .published = {
-          .source =
-              "Zhang et al. 2024, arXiv 2409.07146; fla-org/flash-linear-attention@bc3b101d fla/layers/gsa.py",
-          .set = {{"model.silu", "qkv"},
-                  {"model.biases", "-decay"},
-                  {"model.out_act", "silu"},
-                  {"model.out_norm", "rms_all"}},
-          .parameters = 24640,
-      }};
+      .published = {.source = fla_layers("gsa.py"),
+                    .settings = "silu=qkv, biases=-decay, out_act=silu, out_norm=rms_all",
+                    .parameters = 24640}};
 }
-
-}  // namespace crosstalk::memories

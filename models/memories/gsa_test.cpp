@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gsa_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(gsa, 7.9615);
 
@@ -26,5 +25,4 @@ TEST(GsaOracle, AConstantValueIsReadOnceAllSlotsAreFull) {
   expect_close(read("gsa", s), s.v);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::gsa_test

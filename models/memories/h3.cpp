@@ -10,11 +10,8 @@
 #include "models/memories/memory_file.h"
 #include "models/parts/implicit_filter.h"
 
-namespace crosstalk::memories {
-
-Memory h3() {
+CROSSTALK_MEMORY(h3) {
   return {
-      .name = "h3",
       .summary = "products of key and value through a state space that no token changes, times the query",
       .does =
           "adds an outer product to several states that decay and rotate at fixed rates, whatever the token (H3)",
@@ -29,12 +26,8 @@ Memory h3() {
           "Steps start as log U(1e-3, 0.1), angles as those of S4D-Lin: pi n. Its first state space, a shift of keys, is model.short_conv.",
       .bounded_by_rank = true,
       .flops = [](const Options&, double K, double V, double T, double) { return 6 * K * V * T * T; },
-      .options = {{.name = "waves",
-                   .default_value = 16,
-                   .help = "states of a product of key and value (complex numbers)",
-                   .min = 1,
-                   .max = 4096,
-                   .tried = {1, 3}}},
+      .options = {number("waves", 16, "states of a product of key and value (complex numbers)", 1, 4096,
+                         {1, 3})},
       .inputs = {{.name = "rate", .per = Per::other, .shape = "[H,W]", .open = Open{0}, .range = {0.01, 1}},
                  {.name = "angle", .per = Per::other, .shape = "[H,W]", .open = Open{0}},
                  {.name = "read", .per = Per::other, .shape = "[H,W]", .open = Open{0.5}},
@@ -90,16 +83,11 @@ Memory h3() {
             return view(fold(o, {asked, 1, m.V, 1}), {m.B, m.Q, m.H, m.V});
           },
       .published =
-          {
-              .source =
-                  "Fu et al. 2022, arXiv 2212.14052; HazyResearch/zoology@d88d6f5 zoology/mixers/h3/h3.py",
-              .set = {{"model.bias", true}, {"model.short_conv", "k"}},
-              .lacks =
-                  {{"heads of two channels, a shift of keys as long as the state, and HiPPO's start of its kernel",
-                    "another memory of the past at the start: rows of H3 in Zoology's figures are not those of this layer"},
-                   {"the bilinear discretisation of its kernel's steps, and the start of its output map",
-                    "the loss of a small model on equal weights differs by 2e-2"}},
-          }};
+          {.source = "; HazyResearch/zoology@d88d6f5 zoology/mixers/h3/h3.py",
+           .settings = "bias=true, short_conv=k",
+           .lacks = {
+               {"heads of two channels, a shift of keys as long as the state, and HiPPO's start of its kernel",
+                "another memory of the past at the start: rows of H3 in Zoology's figures are not those of this layer"},
+               {"the bilinear discretisation of its kernel's steps, and the start of its output map",
+                "the loss of a small model on equal weights differs by 2e-2"}}}};
 }
-
-}  // namespace crosstalk::memories

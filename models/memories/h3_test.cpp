@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::h3_test {
-namespace {
 
 TEST(H3Oracle, WithoutRatesItIsLinearAttention) {
   const Options one = option("waves", 1);
@@ -13,5 +12,4 @@ TEST(H3Oracle, WithoutRatesItIsLinearAttention) {
   expect_close(read("h3", s), read("linear_attention", with_options(s, no_options())));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::h3_test

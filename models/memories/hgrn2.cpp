@@ -3,11 +3,8 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory hgrn2() {
+CROSSTALK_MEMORY(hgrn2) {
   return {
-      .name = "hgrn2",
       .summary = "gated sum rule whose keys are what its forget gates let go",
       .does = "decays every key channel by a data-dependent rate of its own, then adds; the key is 1 - decay",
       .family = Family::adds,
@@ -23,12 +20,7 @@ Memory hgrn2() {
       .notes =
           "It has no keys of its own. The paper's q is silu(W' token), and l grows from layer to layer, from 0 (bounds \"layers\").",
       .options =
-          {{.name = "lower_bound",
-            .default_value = 0.0,
-            .help = "what a forget gate is at least (l)",
-            .min = 0,
-            .max = 0.999,
-            .tried = {0.0, 0.4}},
+          {number("lower_bound", 0.0, "what a forget gate is at least (l)", 0, 0.999, {0.0, 0.4}),
            choice(
                "bounds", "same",
                "same: lower_bound in every layer; layers: 0 in the first layer of a model, and in a later one a learned number a "
@@ -46,18 +38,11 @@ Memory hgrn2() {
             if (!has_later_layers(o)) o.set("memory.bounds", "same");
           },
       .published = {
-          .source =
-              "Qin et al. 2024, arXiv 2404.07904; fla-org/flash-linear-attention@bc3b101d fla/layers/hgrn2.py",
-          .set = {{"memory.bounds", "layers"},
-                  {"model.silu", "q"},
-                  {"model.biases", "-forget_gate"},
-                  {"model.out_norm", "rms_all"}},
+          .source = fla_layers("hgrn2.py"),
+          .settings = "memory.bounds=layers, silu=q, biases=-forget_gate, out_norm=rms_all",
           .eps_times = HeadChannels::keys,
           .parameters = 16448,
-          .lacks =
-              {{"a softmax over all layers whose sums are the bounds, so that they never fall from layer to layer",
-                "of two layers it is the same law; of more, bounds are learned freely from the same start, 0, 1/L, 2/L and so on"}},
-      }};
+          .lacks = {
+              {"a softmax over all layers whose sums are the bounds, so that they never fall from layer to layer",
+               "of two layers it is the same law; of more, bounds are learned freely from the same start, 0, 1/L, 2/L and so on"}}}};
 }
-
-}  // namespace crosstalk::memories

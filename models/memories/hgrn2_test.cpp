@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::hgrn2_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(hgrn2, 1.002);
 CROSSTALK_START(hgrn2, lower_bound, "0.4", 1.943, 0);
@@ -15,5 +14,4 @@ TEST(Hgrn2Oracle, EveryChannelIsAnAverageOfValues) {
   expect_close(read("hgrn2", s), constant_rows(3, 1, 4));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::hgrn2_test

@@ -20,10 +20,10 @@ std::vector<double> windows(int V) {
 }
 
 }  // namespace
+}  // namespace crosstalk::memories
 
-Memory hyena() {
+CROSSTALK_MEMORY(hyena) {
   return {
-      .name = "hyena",
       .summary =
           "values gated before and after a convolution as long as the sequence, with an implicit filter",
       .does = "a causal convolution as long as the sequence between two gates of the tokens (Hyena)",
@@ -86,19 +86,11 @@ Memory hyena() {
             return m.input("post_gate", [&] { return m.asking("post_gate", m.V); }) * m.at_queries(y);
           },
       .published =
-          {
-              .source =
-                  "Poli et al. 2023, arXiv 2302.10866; HazyResearch/zoology@d88d6f5 zoology/mixers/hyena.py",
-              .set = {{"model.short_conv", "v"},
-                      {"model.short_conv_width", 3},
-                      {"model.short_conv_bias", true},
-                      {"memory.units", 64}},
-              .lacks =
-                  {{"the short convolutions of its gates, and a window that is not learned",
-                    "gates see one token: fewer weights than in Zoology's figures"},
-                   {"biases of its maps of values and of the output, learned positions, and filters that start as N(0, 0.02^2)",
-                    "filters start larger here, and the layer has a few weights fewer"}},
-          }};
+          {.source = "; HazyResearch/zoology@d88d6f5 zoology/mixers/hyena.py",
+           .settings = "short_conv=v, short_conv_width=3, short_conv_bias=true, memory.units=64",
+           .lacks = {
+               {"the short convolutions of its gates, and a window that is not learned",
+                "gates see one token: fewer weights than in Zoology's figures"},
+               {"biases of its maps of values and of the output, learned positions, and filters that start as N(0, 0.02^2)",
+                "filters start larger here, and the layer has a few weights fewer"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::hyena_test {
-namespace {
 
 TEST(HyenaOracle, WithoutAFilterOnlyTheOwnTokenIsRead) {
   Sequence s = random_sequence(no_options(), 5, 1, 3, 1);
@@ -18,5 +17,4 @@ TEST(HyenaOracle, WithoutAFilterOnlyTheOwnTokenIsRead) {
   for (std::size_t t = 0; t < 5; ++t) expect_close(o[t], scaled(3, s.v[t]));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::hyena_test

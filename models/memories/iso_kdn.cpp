@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory iso_kdn() {
+CROSSTALK_MEMORY(iso_kdn) {
   return {
-      .name = "iso_kdn",
       .summary = "KDA that writes as strongly as a Kalman filter of one precision a head says",
       .does =
           "decays every key channel, then the delta rule at the gain of a Kalman filter with one precision",
@@ -28,25 +25,18 @@ Memory iso_kdn() {
       .source = "Kalman Delta Networks 2026, arXiv 2609.07816",
       .notes = "prior + d is the precision; prior, what it is before the first token, starts at 1.",
       .parts = {feature_map("identity"), key_norm("l2")},
-      .options = {{.name = "information",
-                   .default_value = 1.0,
-                   .help = "what a key of length 1 adds to the precision, as a multiple of 1 / r",
-                   .min = 1e-6,
-                   .max = 1e6,
-                   .tried = {1.0, 0.25}}},
+      .options = {number("information", 1.0,
+                         "what a key of length 1 adds to the precision, as a multiple of 1 / r", 1e-6, 1e6,
+                         {1.0, 0.25})},
       .inputs = {{"log_decay"},
                  {"omega"},
                  {.name = "r", .open = Open{1e-9}},
                  {.name = "prior", .per = Per::head, .open = Open{1}},
                  {.name = "d0", .per = Per::other, .optional = true, .shape = "[B,H,1]"}},
       .states = {"S", "d"},
-      .published = {
-          .source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/iso_kdn.py",
-          .set = convolved_layer("uniform", {}, "low rank"),
-          .eps_times = HeadChannels::keys,
-          .parameters = 25768,
-          .undecayed = {"A_log", "decay.bias", "omega.bias", "r.bias", "prior"},
-      }};
+      .published = {.source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/iso_kdn.py",
+                    .settings = convolved_layer("uniform", "", "low rank"),
+                    .eps_times = HeadChannels::keys,
+                    .parameters = 25768,
+                    .undecayed = {"A_log", "decay.bias", "omega.bias", "r.bias", "prior"}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::iso_kdn_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(iso_kdn, 11.85);
 
@@ -41,5 +40,4 @@ TEST(IsoKdnOracle, LearnsLessTheMoreItHasSeen) {
   for (std::size_t t = 2; t < 5; ++t) EXPECT_LT(o[t][0] - o[t - 1][0], o[t - 1][0] - o[t - 2][0]);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::iso_kdn_test

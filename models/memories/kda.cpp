@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory kda() {
+CROSSTALK_MEMORY(kda) {
   return {
-      .name = "kda",
       .summary = "gated delta rule with a decay for every key channel",
       .does = "decays every key channel, then the delta rule (Kimi Delta Attention)",
       .family = Family::erases,
@@ -37,14 +34,9 @@ Memory kda() {
             if (!o.get_string("memory.rate").empty()) return;
             o.set("memory.rate", std::string(o.get_string("memory.gate") == "softplus" ? "drawn" : "one"));
           },
-      .published = {
-          .source =
-              "Kimi team 2025, arXiv 2510.26692; fla-org/flash-linear-attention@bc3b101d fla/layers/kda.py",
-          .set = convolved_layer("normal", {{"model.biases", "-beta"}}, "low rank"),
-          .eps_times = HeadChannels::keys,
-          .parameters = 25634,
-          .undecayed = {"A_log", "decay.bias"},
-      }};
+      .published = {.source = fla_layers("kda.py"),
+                    .settings = convolved_layer("normal", "biases=-beta", "low rank"),
+                    .eps_times = HeadChannels::keys,
+                    .parameters = 25634,
+                    .undecayed = {"A_log", "decay.bias"}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::kda_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(kda, 11.85);
 CROSSTALK_START(kda, gate, "bounded", 13.64, 0);
@@ -31,5 +30,4 @@ TEST(KdaOracle, UnitKeyAndBetaOneOverwriteExactlyAtAnyDecay) {
   expect_close(read("kda", s), s.v);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::kda_test

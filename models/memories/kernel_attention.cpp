@@ -5,11 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory kernel_attention() {
+CROSSTALK_MEMORY(kernel_attention) {
   return {
-      .name = "kernel_attention",
       .summary = "attention with a kernel to choose, applied to the product of query and key",
       .does = "attention with another kernel in place of the exponential of softmax",
       .family = Family::keeps,
@@ -23,5 +20,3 @@ Memory kernel_attention() {
         return m.mix(attend(m, q, k, kernel_of(m, "kernel", "row_norm", m.scale())));
       }};
 }
-
-}  // namespace crosstalk::memories

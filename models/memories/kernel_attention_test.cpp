@@ -1,24 +1,8 @@
 // Attention through a kernel (Zhong et al. 2025, arXiv 2505.19488, and others): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/kernel_oracle.h"
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::kernel_attention_test {
-namespace {
-
-// o_t = sum_{j<=t} kappa(scale q_t.k_j) v_j, divided by the sum of the row where row_norm = sum
-Matrix kernel_attention(const Sequence& s) {
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    const Vector weights = row_weights(s, s.text("kernel", "linear"), s.text("row_norm", "none"),
-                                       s.q.at(static_cast<std::size_t>(t)), t + 1);
-    Vector sum(static_cast<std::size_t>(s.V), 0);
-    for (int j = 0; j <= t; ++j) sum = plus(sum, weights.at(static_cast<std::size_t>(j)), s.value(j));
-    o.push_back(sum);
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(kernel_attention, kernel_attention);
 
 Options kernel(const char* name, const char* norm = "none", std::int64_t order = 2) {
   return option("kernel", std::string(name), option("row_norm", std::string(norm), option("order", order)));
@@ -85,5 +69,4 @@ TEST(KernelAttentionOracle, ReluSeesNothingOnTheOtherSide) {
   expect_close(read("kernel_attention", s)[0], Vector(3, 0));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::kernel_attention_test

@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory kla() {
+CROSSTALK_MEMORY(kla) {
   return {
-      .name = "kla",
       .summary = "a Kalman filter in every entry of the state, read as its mean",
       .does = "filters every entry of the state as a Kalman filter: precise values move uncertain entries",
       .family = Family::own_law,
@@ -37,15 +34,9 @@ Memory kla() {
       .forms_state = true,
       .published = {
           .source =
-              "Shaj et al. 2026, arXiv 2602.10743; vaisakh-shaj/kalman-linear-attention@20b80d5 src/kla/layers/kla_layer.py, its mamba block",
-          .set = {{"model.inner", true},
-                  {"model.short_conv", "v"},
-                  {"model.short_conv_bias", true},
-                  {"model.silu", "v"},
-                  {"model.key_groups", 1},
-                  {"model.biases", "-sigma -out_gate"},
-                  {"model.out_skip", "channel"},
-                  {"model.out_gate", "silu"}},
+              "; vaisakh-shaj/kalman-linear-attention@20b80d5 src/kla/layers/kla_layer.py, its mamba block",
+          .settings = "inner=true, short_conv=v, short_conv_bias=true, silu=v, key_groups=1, "
+                      "biases=-sigma -out_gate, out_skip=channel, out_gate=silu",
           .expand_k = 0.5,
           .expand_v = 2,
           .parameters = 37632,
@@ -53,8 +44,5 @@ Memory kla() {
           .lacks = {{"the projection of values in its plain block, and its skip's start at -1",
                      "the skip starts at 1: values pass it with the other sign"},
                     {"a state of 16 numbers a value channel at every width (here of heads of 64)",
-                     "a smaller or larger one at other heads; model.d_key sets it"}},
-      }};
+                     "a smaller or larger one at other heads; model.d_key sets it"}}}};
 }
-
-}  // namespace crosstalk::memories

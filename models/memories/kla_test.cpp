@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::kla_test {
-namespace {
 
 Sequence sequence(int T, double noise) {
   Sequence s = random_sequence(no_options(), T, 2, 3, 1);
@@ -18,13 +17,12 @@ TEST(KlaOracle, WithoutNoiseAndDecayIsARegressionOfEveryChannel) {
   Matrix sum = zeros(3, 2), precision = constant_rows(3, 2, 1), o;
   for (int t = 0; t < 6; ++t) {
     o.emplace_back(3, 0);
-    for (std::size_t v = 0; v < 3; ++v) {
+    for (std::size_t v = 0; v < 3; ++v)
       for (std::size_t k = 0; k < 2; ++k) {
         const double key = s.key(t)[k], sure = s.input("value_precision")[static_cast<std::size_t>(t)][v];
         sum[v][k] += sure * key * s.value(t)[v], precision[v][k] += sure * key * key;
         o.back()[v] += sum[v][k] / precision[v][k] * s.query(t)[k];
       }
-    }
   }
   expect_close(read("kla", s), o);
 }
@@ -45,5 +43,4 @@ TEST(KlaOracle, GreatNoiseKeepsTheLastTokenAlone) {
   expect_close(read("kla", last)[3], o[3], 1e-9);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::kla_test

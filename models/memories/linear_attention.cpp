@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory linear_attention() {
+CROSSTALK_MEMORY(linear_attention) {
   return {
-      .name = "linear_attention",
       .summary = "sum rule: adds up outer products, never erases",
       .does = "adds an outer product (the sum rule), never erases",
       .family = Family::adds,
@@ -25,13 +22,8 @@ Memory linear_attention() {
       .published = {
           .source =
               "Arora et al. 2024 (Based), arXiv 2402.18668; HazyResearch/zoology@d88d6f5 zoology/mixers/based.py",
-          .set = {{"memory.feature_map", "taylor"},
-                  {"model.d_key", 16},
-                  {"model.feature_scale", true},
-                  {"model.out_deviation", "plain"}},
+          .settings = "memory.feature_map=taylor, d_key=16, feature_scale=true, "
+                      "out_deviation=plain",
           .lacks = {{"eps 1e-12 of the denominator (here 1e-6)", "the first tokens are read 1e-6 less"},
-                    {"one head", "a study says model.heads"}},
-      }};
+                    {"one head", "a study says model.heads"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::linear_attention_test {
-namespace {
 
 TEST(LinearAttentionOracle, OrthonormalKeysAreRecalledExactly) {
   Sequence s = random_sequence(no_options(), 5, 5, 3, 1);
@@ -43,5 +42,4 @@ TEST(LinearAttentionOracle, BeginsAtTheStateThatIsGiven) {
   expect_close(read("linear_attention", s), want);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::linear_attention_test

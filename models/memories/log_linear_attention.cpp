@@ -6,11 +6,8 @@
 #include "models/memories/memory_file.h"
 #include "models/parts/levels.h"
 
-namespace crosstalk::memories {
-
-Memory log_linear_attention() {
+CROSSTALK_MEMORY(log_linear_attention) {
   return {
-      .name = "log_linear_attention",
       .summary = "gated sum rule with log T states: the far past in ever larger blocks",
       .does =
           "decays by a data-dependent scalar, then adds, in log T states: older tokens in ever larger blocks",
@@ -52,27 +49,16 @@ Memory log_linear_attention() {
             return read_by_levels(m, q, {.key = k, .gain = step, .log_decay = g}, level_gates(m));
           },
       .published = {
-          .source =
-              "Guo et al. 2025, arXiv 2506.04761; fla-org/flash-linear-attention@bc3b101d fla/layers/log_linear_mamba2.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"model.short_conv_bias", true},
-                  {"model.key_groups", 1},
-                  {"model.biases", "-levels -out_gate"},
-                  {"model.out_skip", "head"},
-                  {"model.out_norm", "rms_all"},
-                  {"model.out_norm_order", "after"},
-                  {"model.out_gate", "silu"}},
+          .source = fla_layers("log_linear_mamba2.py"),
+          .settings = "short_conv=qkv, silu=qkv, short_conv_start=normal, short_conv_bias=true, "
+                      "key_groups=1, biases=-levels -out_gate, out_skip=head, out_norm=rms_all, "
+                      "out_norm_order=after, out_gate=silu",
           .expand_k = 0.5,
           .expand_v = 2,
           .undecayed = {"A_log", "step.bias", "level_scale", "out_skip"},
-          .lacks =
-              {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
-                "a state 8 times smaller at width 64: it holds less where the state decides"},
-               {"15 levels (here 16), and the start of its output map, smaller the more layers there are",
-                "the last level is of tokens more than 16,384 back alone; the first steps of training differ"}},
-      }};
+          .lacks = {
+              {"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
+               "a state 8 times smaller at width 64: it holds less where the state decides"},
+              {"15 levels (here 16), and the start of its output map, smaller the more layers there are",
+               "the last level is of tokens more than 16,384 back alone; the first steps of training differ"}}}};
 }
-
-}  // namespace crosstalk::memories

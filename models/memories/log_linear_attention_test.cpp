@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::log_linear_attention_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(log_linear_attention, 49.22);
 CROSSTALK_START(log_linear_attention, write, "one", 9.016, 0);
@@ -24,5 +23,4 @@ TEST(LogLinearAttentionOracle, LevelsAreTheDigitsOfATokensNumber) {
   EXPECT_EQ(held(4), 255);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::log_linear_attention_test

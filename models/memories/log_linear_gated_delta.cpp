@@ -5,11 +5,8 @@
 #include "models/memories/memory_file.h"
 #include "models/parts/levels.h"
 
-namespace crosstalk::memories {
-
-Memory log_linear_gated_delta() {
+CROSSTALK_MEMORY(log_linear_gated_delta) {
   return {
-      .name = "log_linear_gated_delta",
       .summary = "gated delta rule with log T states: the far past in ever larger blocks",
       .does =
           "decays by a data-dependent scalar, then the delta rule, in log T states: older tokens in ever larger blocks",
@@ -40,18 +37,14 @@ Memory log_linear_gated_delta() {
                                   level_gates(m));
           },
       .published = {
-          .source = "Guo et al. 2025, arXiv 2506.04761; HanGuo97/log-linear-attention@7f86441 "
-                    "hattention/modeling_h_gated_deltanet.py",
-          .set = convolved_layer(
-              "normal", {{"model.biases", "-beta -levels -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
+          .source = "; HanGuo97/log-linear-attention@7f86441 hattention/modeling_h_gated_deltanet.py",
+          .settings =
+              convolved_layer("normal", "biases=-beta -levels -out_gate, memory.rate_from=0.0", "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .undecayed = {"A_log", "decay.bias", "level_scale"},
-          .lacks =
-              {{"15 levels (here 16)", "the last level is of tokens more than 16,384 back alone"},
-               {"queries that are not divided by the root of their size",
-                "the norm behind the read undoes it but for its eps: the loss of a small model differs by 4e-3"}},
-      }};
+          .lacks = {
+              {"15 levels (here 16)", "the last level is of tokens more than 16,384 back alone"},
+              {"queries that are not divided by the root of their size",
+               "the norm behind the read undoes it but for its eps: the loss of a small model differs by 4e-3"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::log_linear_gated_delta_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(log_linear_gated_delta, 12.32);
 CROSSTALK_START(log_linear_gated_delta, rate_from, "0", 11.18, 0);
@@ -16,5 +15,4 @@ TEST(LogLinearGatedDeltaOracle, EqualGatesAreGatedDelta) {
   expect_close(read("log_linear_gated_delta", s), read("gated_delta", s));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::log_linear_gated_delta_test

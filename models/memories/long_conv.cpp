@@ -7,11 +7,8 @@
 #include "models/memories/memory_file.h"
 #include "models/parts/implicit_filter.h"
 
-namespace crosstalk::memories {
-
-Memory long_conv() {
+CROSSTALK_MEMORY(long_conv) {
   return {
-      .name = "long_conv",
       .summary = "a gated convolution as long as the sequence, its filter a small network of the distance",
       .does =
           "a causal convolution as long as the sequence, gated by the token (BaseConv with a long filter)",
@@ -55,15 +52,9 @@ Memory long_conv() {
             return m.input("gate", [&] { return m.asking("gate", m.V); }) * m.at_queries(y);
           },
       .published =
-          {
-              .source =
-                  "Arora et al. 2023, arXiv 2312.04927; HazyResearch/zoology@d88d6f5 zoology/mixers/base_conv.py",
-              .set = {},
-              .lacks =
-                  {{"a convolution of the layer's input itself, which it adds to what is read, without projections of values and of the output",
-                    "more weights, and no path past the layer but the block's"},
-                   {"filters that start as N(0, 0.02^2)", "filters start larger here"}},
-          }};
+          {.source = "; HazyResearch/zoology@d88d6f5 zoology/mixers/base_conv.py",
+           .lacks = {
+               {"a convolution of the layer's input itself, which it adds to what is read, without projections of values and of the output",
+                "more weights, and no path past the layer but the block's"},
+               {"filters that start as N(0, 0.02^2)", "filters start larger here"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::long_conv_test {
-namespace {
 
 TEST(LongConvOracle, AConstantFilterAddsUp) {
   Sequence s = random_sequence(no_options(), 5, 1, 3, 1);
@@ -16,5 +15,4 @@ TEST(LongConvOracle, AConstantFilterAddsUp) {
   for (std::size_t t = 0; t < 5; ++t) expect_close(o[t], scaled(2, sum = plus(sum, 1, s.v[t])));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::long_conv_test

@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory longhorn() {
+CROSSTALK_MEMORY(longhorn) {
   return {
-      .name = "longhorn",
       .summary = "delta rule with an implicit step: stable at any rate and any length of key",
       .does = "the delta rule at a rate that the key's length bounds",
       .family = Family::erases,
@@ -22,5 +19,3 @@ Memory longhorn() {
       .parts = {feature_map("identity"), key_norm("none")},
       .inputs = {{"beta"}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory longhorn_diagonal() {
+CROSSTALK_MEMORY(longhorn_diagonal) {
   return {
-      .name = "longhorn_diagonal",
       .summary = "the implicit delta rule entry by entry, as Longhorn was released",
       .does = "every entry of the state decays by the square of its key's channel, then adds",
       .family = Family::own_law,
@@ -23,23 +20,14 @@ Memory longhorn_diagonal() {
       .inputs = {{"beta"}},
       .forms_state = true,
       .published = {
-          .source = "Liu et al. 2024, arXiv 2407.14207; Cranial-XIX/longhorn@4ea1745 models/longhorn.py",
-          .set = {{"model.inner", true},
-                  {"model.short_conv", "v"},
-                  {"model.short_conv_bias", true},
-                  {"model.silu", "v"},
-                  {"model.key_groups", 1},
-                  {"model.biases", "-out_gate"},
-                  {"model.out_skip", "channel"},
-                  {"model.out_gate", "silu"}},
+          .source = "; Cranial-XIX/longhorn@4ea1745 models/longhorn.py",
+          .settings = "inner=true, short_conv=v, short_conv_bias=true, silu=v, key_groups=1, "
+                      "biases=-out_gate, out_skip=channel, out_gate=silu",
           .expand_k = 0.5,
           .expand_v = 2,
-          .lacks =
-              {{"a state of 16 numbers a value channel at every width (here a quarter of the width; model.d_key = 16 model.heads sets it)",
-                "the same at width 64, a larger one at larger widths"},
-               {"maps that start as nn.Linear does, the output's smaller the more layers there are",
-                "the first steps of training differ"}},
-      }};
+          .lacks = {
+              {"a state of 16 numbers a value channel at every width (here a quarter of the width; model.d_key = 16 model.heads sets it)",
+               "the same at width 64, a larger one at larger widths"},
+              {"maps that start as nn.Linear does, the output's smaller the more layers there are",
+               "the first steps of training differ"}}}};
 }
-
-}  // namespace crosstalk::memories

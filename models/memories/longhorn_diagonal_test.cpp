@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::longhorn_diagonal_test {
 
 CROSSTALK_HALF_LIFE(longhorn_diagonal, 106.0);
 
@@ -37,5 +36,4 @@ TEST(LonghornDiagonalOracle, NeverGrowsHoweverLongTheKey) {
       EXPECT_LE(std::abs(o[static_cast<std::size_t>(t)][v]), std::abs(o[static_cast<std::size_t>(t - 1)][v]));
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::longhorn_diagonal_test

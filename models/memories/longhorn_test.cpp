@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::longhorn_test {
-namespace {
 
 // S_t minimises |X - S_{t-1}|^2 + beta |X k - v|^2: there its gradient, (X - S) + beta (X k - v) k^T, is 0.
 TEST(LonghornOracle, SolvesTheProximalStep) {
@@ -26,5 +25,4 @@ TEST(LonghornOracle, NeverDivergesAndHugeBetaOverwritesWithAnyKey) {
   expect_close(read("longhorn", s), s.v, 1e-8);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::longhorn_test

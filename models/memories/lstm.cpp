@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory lstm() {
+CROSSTALK_MEMORY(lstm) {
   return {
-      .name = "lstm",
       .summary = "long short-term memory over the values' channels: a nonlinear recurrence",
       .does =
           "updates a cell through gates that see the hidden state (nonlinear; a ceiling of state tracking)",
@@ -46,5 +43,3 @@ Memory lstm() {
       .own_token = true,
       .keeps_keys = true};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::lstm_test {
-namespace {
 
 Sequence open(int T, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, 1, V, seed);
@@ -33,5 +32,4 @@ TEST(LstmOracle, KeepsTheParity) {
   for (std::size_t t = 0; t < 6; ++t) EXPECT_NEAR(o[t][0], (t % 2 == 0 ? 1 : -1) * std::tanh(1), 1e-9);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::lstm_test

@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory m2rnn() {
+CROSSTALK_MEMORY(m2rnn) {
   return {
-      .name = "m2rnn",
       .summary = "a nonlinear RNN whose state is a matrix",
       .does = "mixes the values' channels of the state, adds, takes tanh, and forgets as the token says",
       .family = Family::own_law,
@@ -26,21 +23,12 @@ Memory m2rnn() {
            {.name = "turn", .per = Per::other, .shape = "[H,V,V]", .open = Open{0}, .range = {-0.5, 0.5}}},
       .forms_state = true,
       .published = {
-          .source = "Mishra et al. 2026, arXiv 2603.14360; open-lm-engine/lm-engine@87bcf9bb "
-                    "lm_engine/hf_models/modeling_utils/sequence_mixer_blocks/m2rnn.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.biases", "-out_gate"},
-                  {"memory.rate_from", 0.0},
-                  {"model.out_skip", "channel"},
-                  {"model.out_gate", "silu"},
-                  {"model.out_norm", "rms_all"},
-                  {"model.out_norm_order", "after"}},
+          .source =
+              "; open-lm-engine/lm-engine@87bcf9bb lm_engine/hf_models/modeling_utils/sequence_mixer_blocks/m2rnn.py",
+          .settings = "short_conv=qkv, silu=qkv, biases=-out_gate, memory.rate_from=0.0, "
+                      "out_skip=channel, out_gate=silu, out_norm=rms_all, out_norm_order=after",
           .undecayed = {"A_log", "decay.bias", "out_skip"},
           .lacks = {{"heads of keys of one size and of values of another, as many of each as a study says",
                      "heads have one size here"},
-                    {"the clipping of gradients of states", "train.clip_norm clips those of all weights"}},
-      }};
+                    {"the clipping of gradients of states", "train.clip_norm clips those of all weights"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::m2rnn_test {
-namespace {
 
 CROSSTALK_START(m2rnn, rate_from, "0", 11.18, 0);
 
@@ -37,5 +36,4 @@ TEST(M2rnnOracle, NeverHoldsMoreThanOne) {
     for (const double x : row) EXPECT_LE(std::abs(x), 1);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::m2rnn_test

@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory mamba1() {
+CROSSTALK_MEMORY(mamba1) {
   return {
-      .name = "mamba1",
       .summary = "selective scan: every entry of the state decays at its own data-dependent rate",
       .does = "every entry of the state decays at its own rate, by a data-dependent step size",
       .family = Family::own_law,
@@ -38,28 +35,18 @@ Memory mamba1() {
       .published = {
           .source =
               "Gu and Dao 2023, arXiv 2312.00752; fla-org/flash-linear-attention@bc3b101d fla/layers/mamba.py",
-          .set = {{"model.inner", true},
-                  {"model.short_conv", "v"},
-                  {"model.short_conv_bias", true},
-                  {"model.silu", "v"},
-                  {"model.key_groups", 1},
-                  {"memory.rates", "counted"},
-                  {"memory.step_rank", "token"},
-                  {"model.biases", "-out_gate"},
-                  {"model.out_skip", "channel"},
-                  {"model.out_gate", "silu"}},
+          .settings = "inner=true, short_conv=v, short_conv_bias=true, silu=v, key_groups=1, "
+                      "memory.rates=counted, memory.step_rank=token, biases=-out_gate, "
+                      "out_skip=channel, out_gate=silu",
           .expand_k = 0.5,
           .expand_v = 2,
           .parameters = 32640,
           .undecayed = {"log_rate", "out_skip"},
-          .lacks =
-              {{"the start of the weights of its steps, U(-1/sqrt(rank), 1/sqrt(rank)) (here as all weights)",
-                "steps differ less from token to token at the start"},
-               {"a state of 16 numbers a value channel at every width (here a quarter of the width; model.d_key = 16 model.heads sets it)",
-                "the same at width 64 and two heads, a larger one at larger widths"},
-               {"maps that start as nn.Linear does, the output's smaller the more layers there are",
-                "the first steps of training differ"}},
-      }};
+          .lacks = {
+              {"the start of the weights of its steps, U(-1/sqrt(rank), 1/sqrt(rank)) (here as all weights)",
+               "steps differ less from token to token at the start"},
+              {"a state of 16 numbers a value channel at every width (here a quarter of the width; model.d_key = 16 model.heads sets it)",
+               "the same at width 64 and two heads, a larger one at larger widths"},
+              {"maps that start as nn.Linear does, the output's smaller the more layers there are",
+               "the first steps of training differ"}}}};
 }
-
-}  // namespace crosstalk::memories

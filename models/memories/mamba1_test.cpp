@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mamba1_test {
-namespace {
 
 // One channel whose long steps turn it around (A near -1), and whose short ones leave it: the parity of the long ones. With
 // positive eigenvalues a long step leaves nothing.
@@ -31,5 +30,4 @@ TEST(Mamba1Oracle, AStepOfZeroNeitherWritesNorFades) {
   expect_close(o[1], o[0]);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::mamba1_test

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mamba2_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(mamba2, 9.202);
 
@@ -14,5 +13,4 @@ TEST(Mamba2Oracle, TheStepScalesTheWriteAndAShutGateForgets) {
                Matrix{scaled(0.3 * dot(s.k[0], s.q[0]), s.v[0]), scaled(2 * dot(s.k[1], s.q[1]), s.v[1])});
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::mamba2_test

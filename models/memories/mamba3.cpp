@@ -14,11 +14,8 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory mamba3() {
+CROSSTALK_MEMORY(mamba3) {
   return {
-      .name = "mamba3",
       .summary =
           "sum rule with a scalar decay, trapezoidal writes, and keys turned by angles that tokens say",
       .does =
@@ -107,26 +104,17 @@ Memory mamba3() {
             return own + last;
           },
       .published =
-          {
-              .source =
-                  "Mamba-3 2026, arXiv 2603.15569; state-spaces/mamba@e9594ce mamba_ssm/modules/mamba3.py",
-              .set = {{"memory.angles", 0},
-                      {"model.key_groups", 1},
-                      {"model.qk_norm", "shared"},
-                      {"model.biases", "-out_gate -rate -mix -angle"},
-                      {"model.out_skip", "head"},
-                      {"model.out_gate", "silu"}},
-              .expand_k = 0.5,
-              .expand_v = 2,
-              .undecayed = {"step.bias", "out_skip"},
-              .lacks =
-                  {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
-                    "a state 8 times smaller at width 64: it holds less where the state decides"},
-                   {"angles that all heads share (here each has its own)",
-                    "more weights, which can say the same"},
-                   {"maps that start as nn.Linear does, the output's smaller the more layers there are",
-                    "the first steps of training differ"}},
-          }};
+          {.source = "; state-spaces/mamba@e9594ce mamba_ssm/modules/mamba3.py",
+           .settings = "memory.angles=0, key_groups=1, qk_norm=shared, "
+                       "biases=-out_gate -rate -mix -angle, out_skip=head, out_gate=silu",
+           .expand_k = 0.5,
+           .expand_v = 2,
+           .undecayed = {"step.bias", "out_skip"},
+           .lacks = {
+               {"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
+                "a state 8 times smaller at width 64: it holds less where the state decides"},
+               {"angles that all heads share (here each has its own)",
+                "more weights, which can say the same"},
+               {"maps that start as nn.Linear does, the output's smaller the more layers there are",
+                "the first steps of training differ"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mamba3_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(mamba3, 49.003);
 CROSSTALK_START(mamba3, rate, "softplus", 93.4, 0);
@@ -37,5 +36,4 @@ TEST(Mamba3Oracle, AverageWritesSplitATokenOverTwo) {
   expect_close(o[1], plus(s.v[0], 0.5, s.v[1]));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::mamba3_test

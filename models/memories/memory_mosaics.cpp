@@ -6,11 +6,8 @@
 
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory memory_mosaics() {
+CROSSTALK_MEMORY(memory_mosaics) {
   return {
-      .name = "memory_mosaics",
       .summary = "Gaussian kernel regression on leaky averages of keys",
       .does = "softmax attention whose keys are leaky averages over time",
       .family = Family::keeps,
@@ -60,15 +57,9 @@ Memory memory_mosaics() {
                                 {.scale = scale, .strict = m.at_tokens()}));
           },
       .published =
-          {
-              .source =
-                  "Zhang et al. 2024, arXiv 2405.06394; facebookresearch/MemoryMosaics@1911581 nanoMosaics/mosaic_model.py",
-              .set = {},
-              .lacks =
-                  {{"values that look at the token that follows, keys that are the queries, and persistent memory in place of the MLP",
-                    "another block: results of its paper are not those of this layer"},
-                   {"biases of its maps", "fewer weights"}},
-          }};
+          {.source = "; facebookresearch/MemoryMosaics@1911581 nanoMosaics/mosaic_model.py",
+           .lacks = {
+               {"values that look at the token that follows, keys that are the queries, and persistent memory in place of the MLP",
+                "another block: results of its paper are not those of this layer"},
+               {"biases of its maps", "fewer weights"}}}};
 }
-
-}  // namespace crosstalk::memories

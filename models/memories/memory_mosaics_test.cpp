@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::memory_mosaics_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(memory_mosaics, 1.386);
 
@@ -24,5 +23,4 @@ TEST(MemoryMosaicsOracle, PredictsWhatFollowedTheSameContext) {
   expect_close(read("memory_mosaics", s)[0], Vector(3, 0));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::memory_mosaics_test

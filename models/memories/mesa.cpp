@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory mesa() {
+CROSSTALK_MEMORY(mesa) {
   return {
-      .name = "mesa",
       .summary = "MesaNet: the ridge regression of values on keys, solved for every query",
       .does = "adds to two sums; a query solves the ridge regression of values on keys (MesaNet)",
       .family = Family::own_law,
@@ -30,19 +27,11 @@ Memory mesa() {
       .options = {{"iterations", 30, "conjugate gradients a query", 1, 10000}},
       .inputs = {{"log_decay"}, {"beta"}, {.name = "ridge", .open = Open{1e-3}, .range = {0.3, 1.3}}},
       .forms_state = true,
-      .published = {
-          .source =
-              "von Oswald et al. 2025, arXiv 2506.05233; fla-org/flash-linear-attention@bc3b101d fla/layers/mesa_net.py",
-          .set = {{"model.short_conv", "qk"},
-                  {"model.silu", "qk"},
-                  {"model.short_conv_start", "normal"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"}},
-          .parameters = 17252,
-          .undecayed = {"ridge"},
-          .lacks = {{"the 1e-5 in the divisors of its conjugate gradients",
-                     "the loss of a small model differs by 3e-5"}},
-      }};
+      .published = {.source = fla_layers("mesa_net.py"),
+                    .settings = "short_conv=qk, silu=qk, short_conv_start=normal, out_norm=rms, "
+                                "out_norm_gain=shared",
+                    .parameters = 17252,
+                    .undecayed = {"ridge"},
+                    .lacks = {{"the 1e-5 in the divisors of its conjugate gradients",
+                               "the loss of a small model differs by 3e-5"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mesa_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(mesa, 0.9962);
 
@@ -23,5 +22,4 @@ TEST(MesaOracle, IndependentKeysAreRecalledAsTheRidgeVanishes) {
   expect_close(read("mesa", s), Matrix(4, s.v[0]), 1e-6);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::mesa_test

@@ -7,11 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory mlstm() {
+CROSSTALK_MEMORY(mlstm) {
   return {
-      .name = "mlstm",
       .summary = "gated sum rule with exponential input gates and a denominator of at least 1",
       .does = "scalar decay, exponential input gate, retrieved values divided by at least 1",
       .family = Family::adds,
@@ -40,20 +37,11 @@ Memory mlstm() {
           {"zero", "drawn"})},
       .inputs = {{"log_decay"}, {"log_input"}},
       .states = {"S", "n", "m"},
-      .published = {
-          .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/mlstm/layer.py",
-          .set = {{"model.blocks", 4},
-                  {"model.short_conv_bias", true},
-                  {"model.biases", "-up -out_gate"},
-                  {"model.out_skip", "convolved"},
-                  {"model.projection_start", "small"},
-                  {"model.out_norm", "group"},
-                  {"model.out_norm_bias", false},
-                  {"model.out_gate", "silu"}},
-          .expand_k = 2,
-          .expand_v = 2,
-          .parameters = 28548,
-      }};
+      .published = {.source = "; NX-AI/xlstm@032a6fb xlstm/blocks/mlstm/layer.py",
+                    .settings = "blocks=4, short_conv_bias=true, biases=-up -out_gate, out_skip=convolved, "
+                                "projection_start=small, out_norm=group, out_norm_bias=false, "
+                                "out_gate=silu",
+                    .expand_k = 2,
+                    .expand_v = 2,
+                    .parameters = 28548}};
 }
-
-}  // namespace crosstalk::memories

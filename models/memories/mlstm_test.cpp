@@ -4,7 +4,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mlstm_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(mlstm, 14.27);
 
@@ -59,5 +58,4 @@ TEST(MlstmOracle, StaysFiniteAtHugeGates) {
     for (const double e : o) EXPECT_TRUE(std::isfinite(e));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::mlstm_test

@@ -13,11 +13,8 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory mom() {
+CROSSTALK_MEMORY(mom) {
   return {
-      .name = "mom",
       .summary = "several states of Gated DeltaNet, a few of which a router picks for each token",
       .does =
           "decays, erases and writes only the states that a router picks, and reads these (mixture of memories)",
@@ -33,18 +30,8 @@ Memory mom() {
       .flops = [](const Options& o, double K, double V, double T,
                   double) { return 24 * static_cast<double>(o.get_int("memory.memories")) * K * V * T; },
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
-      .options = {{.name = "memories",
-                   .default_value = 8,
-                   .help = "states of a head",
-                   .min = 1,
-                   .max = 64,
-                   .tried = {3, 4}},
-                  {.name = "selected",
-                   .default_value = 2,
-                   .help = "memories that a token goes into",
-                   .min = 1,
-                   .max = 64,
-                   .tried = {1, 2}}},
+      .options = {number("memories", 8, "states of a head", 1, 64, {3, 4}),
+                  number("selected", 2, "memories that a token goes into", 1, 64, {1, 2})},
       .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "beta", .range = {0.05, 0.95}},
                  {.name = "router", .per = Per::other, .shape = "[B,T,H,E]"},
@@ -92,21 +79,16 @@ Memory mom() {
                         {m.B, m.Q, m.H, m.V});
           },
       .published =
-          {
-              .source =
-                  "Du et al. 2025, arXiv 2502.13685; fla-org/flash-linear-attention@bc3b101d fla/layers/mom.py",
-              .set = convolved_layer(
-                  "normal", {{"model.biases", "-beta -router -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
-              .expand_v = 2,
-              .eps_times = HeadChannels::keys,
-              .undecayed = {"A_log", "decay.bias"},
-              .lacks =
-                  {{"own projections of keys, values and gates for every memory, and convolutions over the tokens of one memory alone",
-                    "3.5 times fewer weights: what routed gates give is seen here, not what experts give"},
-                   {"a shared memory that every token goes into", "nothing holds what no picked memory held"},
-                   {"a loss that balances the router", "some memories may never be picked"},
-                   {"one router for all heads (here each has its own)", "heads go into different memories"}},
-          }};
+          {.source = fla_layers("mom.py"),
+           .settings =
+               convolved_layer("normal", "biases=-beta -router -out_gate, memory.rate_from=0.0", "silu"),
+           .expand_v = 2,
+           .eps_times = HeadChannels::keys,
+           .undecayed = {"A_log", "decay.bias"},
+           .lacks = {
+               {"own projections of keys, values and gates for every memory, and convolutions over the tokens of one memory alone",
+                "3.5 times fewer weights: what routed gates give is seen here, not what experts give"},
+               {"a shared memory that every token goes into", "nothing holds what no picked memory held"},
+               {"a loss that balances the router", "some memories may never be picked"},
+               {"one router for all heads (here each has its own)", "heads go into different memories"}}}};
 }
-
-}  // namespace crosstalk::memories

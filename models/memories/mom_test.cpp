@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mom_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(mom, 12.32);
 CROSSTALK_START(mom, rate_from, "0", 11.18, 0);
@@ -25,5 +24,4 @@ TEST(MomOracle, TokensThatGoElsewhereLeaveNoTrace) {
   expect_close(read("mom", s)[5], s.v[0]);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::mom_test

@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory momentum_deltanet() {
+CROSSTALK_MEMORY(momentum_deltanet) {
   return {
-      .name = "momentum_deltanet",
       .summary = "gated delta rule with momentum, whose gates allow complex eigenvalues",
       .does = "adds the error to a momentum that decays, and that to a state that decays",
       .family = Family::erases,
@@ -39,17 +36,12 @@ Memory momentum_deltanet() {
                  {.name = "correction", .per = Per::head, .optional = true, .open = Open{0}}},
       .forms_state = true,
       .published = {
-          .source =
-              "Huang et al. 2026, arXiv 2605.05838; fla-org/flash-linear-attention@19a1c0bb fla/layers/momentum_deltanet.py",
-          .set = convolved_layer(
-              "uniform", {{"model.biases", "-beta -eta -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
+          .source = "; fla-org/flash-linear-attention@19a1c0bb fla/layers/momentum_deltanet.py",
+          .settings = convolved_layer("uniform", "biases=-beta -eta -out_gate, memory.rate_from=0.0", "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 34380,
           .undecayed = {"A_log", "Mu_log", "log_factor", "correction", "decay.bias", "mu.bias"},
           .lacks = {{"the biases of mu and of the decay starting as the same numbers",
-                     "both start by the same law, as numbers of their own"}},
-      }};
+                     "both start by the same law, as numbers of their own"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::momentum_deltanet_test {
-namespace {
 
 CROSSTALK_START(momentum_deltanet, rate_from, "0", 0.4119, 0);
 CROSSTALK_INPUT_START(momentum_deltanet, log_mu, 10.18);
@@ -59,5 +58,4 @@ TEST(MomentumDeltanetOracle, TheCorrectionMovesTheQuery) {
   expect_close(read("momentum_deltanet", s), o);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::momentum_deltanet_test

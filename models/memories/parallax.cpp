@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory parallax() {
+CROSSTALK_MEMORY(parallax) {
   return {
-      .name = "parallax",
       .summary = "softmax attention corrected to first order by a second query",
       .does = "softmax attention minus the covariance of values with r.k under its weights, r a second query",
       .family = Family::keeps,
@@ -29,13 +26,8 @@ Memory parallax() {
             const auto slope = fold(bent, {m.B, m.H, m.Q, 1});
             return m.mix(p + slope * p - bent);
           },
-      .published = {
-          .source =
-              "Parallax 2026, arXiv 2605.29157; fla-org/flash-linear-attention@bc3b101d fla/layers/parallax.py",
-          .set = {{"model.rotary", true}, {"model.biases", "-second_query"}},
-          .parameters = 20480,
-          .lacks = {{"positions of the second query", "the second query asks for content alone"}},
-      }};
+      .published = {.source = fla_layers("parallax.py"),
+                    .settings = "rotary=true, biases=-second_query",
+                    .parameters = 20480,
+                    .lacks = {{"positions of the second query", "the second query asks for content alone"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::parallax_test {
-namespace {
 
 TEST(ParallaxOracle, AConstantValueIsReadWhateverTheQueries) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 2);
@@ -20,5 +19,4 @@ TEST(ParallaxOracle, MovesAlongTheSlopeOfValues) {
   EXPECT_NEAR(read("parallax", s)[1][0], 7, 1e-12);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::parallax_test

@@ -5,11 +5,8 @@
 #include "models/memories/memory_file.h"
 #include "models/parts/path_key.h"
 
-namespace crosstalk::memories {
-
-Memory path() {
+CROSSTALK_MEMORY(path) {
   return {
-      .name = "path",
       .summary = "softmax attention whose keys are reflected by the tokens that follow them",
       .does =
           "softmax attention in which each token reflects all earlier keys (products of Householder matrices)",
@@ -33,14 +30,7 @@ Memory path() {
             const auto w = m.input("path_key", [&] { return path_key(m); });
             return m.mix(attend_reflected(m, q, k, w, beta_gate(m)));
           },
-      .published = {
-          .source =
-              "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d fla/layers/path_attn.py",
-          .set = {{"memory.path_conv", 3},
-                  {"memory.path_conv_start", "normal"},
-                  {"model.biases", "-path_key"}},
-          .parameters = 20802,
-      }};
+      .published = {.source = fla_layers("path_attn.py"),
+                    .settings = "memory.path_conv=3, memory.path_conv_start=normal, biases=-path_key",
+                    .parameters = 20802}};
 }
-
-}  // namespace crosstalk::memories

@@ -5,11 +5,8 @@
 #include "models/memories/memory_file.h"
 #include "models/parts/path_key.h"
 
-namespace crosstalk::memories {
-
-Memory path_fox() {
+CROSSTALK_MEMORY(path_fox) {
   return {
-      .name = "path_fox",
       .summary = "softmax attention along a path of reflections that forgets as the tokens say",
       .does = "the reflections of path with the forget gate of fox",
       .family = Family::keeps,
@@ -44,15 +41,8 @@ Memory path_fox() {
             });
             return m.mix(attend_reflected(m, q, k, w, beta_gate(m), g));
           },
-      .published = {
-          .source =
-              "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d fla/layers/path_attn.py",
-          .set = {{"memory.path_conv", 3},
-                  {"memory.path_conv_start", "normal"},
-                  {"memory.gate_scale", "key"},
-                  {"model.biases", "-path_key"}},
-          .parameters = 20932,
-      }};
+      .published = {.source = fla_layers("path_attn.py"),
+                    .settings = "memory.path_conv=3, memory.path_conv_start=normal, memory.gate_scale=key, "
+                                "biases=-path_key",
+                    .parameters = 20932}};
 }
-
-}  // namespace crosstalk::memories

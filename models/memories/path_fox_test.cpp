@@ -1,11 +1,8 @@
 // PaTH-FoX (Yang et al. 2025, arXiv 2505.16381): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::path_fox_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(path_fox, 1.033);
 CROSSTALK_START(path_fox, gate_scale, "key", 4, 0);
@@ -24,5 +21,4 @@ TEST(PathFoxOracle, OpenGatesArePath) {
   expect_close(read("path_fox", s), read("path", s));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::path_fox_test

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::path_test {
-namespace {
 
 // x - beta w (w.x)
 Vector reflected(const Sequence& s, int t, const Vector& x) {
@@ -31,5 +30,4 @@ TEST(PathOracle, IsSoftmaxOverKeysThatTokensReflect) {
   }
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::path_test

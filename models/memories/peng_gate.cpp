@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory peng_gate() {
+CROSSTALK_MEMORY(peng_gate) {
   return {
-      .name = "peng_gate",
       .summary = "gated sum rule: every write decays all that is stored",
       .does = "decays the whole state by 1 - g and adds with weight g",
       .family = Family::adds,
@@ -23,5 +20,3 @@ Memory peng_gate() {
                 read_norm("attention", {"none", "attention", "layernorm"})},
       .inputs = {{.name = "beta", .open = Open{0.1}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::peng_gate_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(peng_gate, 1.052);
 
@@ -28,5 +27,4 @@ TEST(PengGateOracle, DividedReadsAreAverages) {
   expect_close(read("peng_gate", s), s.v);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::peng_gate_test

@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory precond_gated_delta() {
+CROSSTALK_MEMORY(precond_gated_delta) {
   return {
-      .name = "precond_gated_delta",
       .summary = "gated delta rule that writes less along key channels that were used much",
       .does = "a scalar decay, then the delta rule, writing less along key channels that were used much",
       .family = Family::erases,
@@ -30,23 +27,13 @@ Memory precond_gated_delta() {
       .source = "Preconditioned DeltaNet 2026, arXiv 2604.21100",
       .notes = "squash = 1 is Gated DeltaNet.",
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
-      .options = {{.name = "squash",
-                   .default_value = 1.5,
-                   .help = "M lies between 1 / squash and squash (x)",
-                   .min = 1,
-                   .max = 2,
-                   .tried = {1.0, 1.5}}},
+      .options = {number("squash", 1.5, "M lies between 1 / squash and squash (x)", 1, 2, {1.0, 1.5})},
       .inputs = {{"log_decay"}, {"beta"}, {"log_decay_a"}, {"beta_a"}, {.name = "center", .open = Open{0}}},
-      .published = {
-          .source =
-              "Preconditioned DeltaNet 2026, arXiv 2604.21100; fla-org/flash-linear-attention@bc3b101d fla/layers/precond_gated_deltanet.py",
-          .set = convolved_layer(
-              "normal", {{"model.biases", "-beta -beta_a -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
-          .expand_v = 2,
-          .eps_times = HeadChannels::keys,
-          .parameters = 34378,
-          .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},
-      }};
+      .published = {.source = fla_layers("precond_gated_deltanet.py"),
+                    .settings = convolved_layer(
+                        "normal", "biases=-beta -beta_a -out_gate, memory.rate_from=0.0", "silu"),
+                    .expand_v = 2,
+                    .eps_times = HeadChannels::keys,
+                    .parameters = 34378,
+                    .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"}}};
 }
-
-}  // namespace crosstalk::memories

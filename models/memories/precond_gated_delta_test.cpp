@@ -4,7 +4,6 @@
 #include "models/testing/preconditioned.h"
 
 namespace crosstalk::checks::precond_gated_delta_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(precond_gated_delta, 12.32);
 CROSSTALK_START(precond_gated_delta, rate_from, "0", 11.18, 0);
@@ -17,5 +16,4 @@ TEST(PrecondGatedDeltaOracle, AChannelThatWasWrittenMuchIsWrittenLess) {
   expect_less_written_where_much_was("precond_gated_delta", 1);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::precond_gated_delta_test

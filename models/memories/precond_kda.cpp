@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory precond_kda() {
+CROSSTALK_MEMORY(precond_kda) {
   return {
-      .name = "precond_kda",
       .summary =
           "delta rule with a decay for every key channel that writes less along channels that were used much",
       .does =
@@ -33,26 +30,16 @@ Memory precond_kda() {
       .notes = "squash = 1 is KDA.",
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
       .options =
-          {{.name = "squash",
-            .default_value = 1.5,
-            .help = "M lies between 1 / squash and squash (x)",
-            .min = 1,
-            .max = 2,
-            .tried = {1.0, 1.5}},
+          {number("squash", 1.5, "M lies between 1 / squash and squash (x)", 1, 2, {1.0, 1.5}),
            choice(
                "start", "zero",
                "biases of the decay: 0, which forgets within a token, or as in kda and in its authors' model (steps of 1e-3 .. 0.1)",
                {"zero", "steps"})},
       .inputs = {{"log_decay"}, {"beta"}, {"log_decay_a"}, {"beta_a"}, {.name = "center", .open = Open{0}}},
       .published = {
-          .source =
-              "Preconditioned DeltaNet 2026, arXiv 2604.21100; fla-org/flash-linear-attention@bc3b101d fla/layers/precond_kda.py",
-          .set = convolved_layer("normal", {{"memory.start", "steps"}, {"model.biases", "-beta -beta_a"}},
-                                 "low rank"),
+          .source = fla_layers("precond_kda.py"),
+          .settings = convolved_layer("normal", "memory.start=steps, biases=-beta -beta_a", "low rank"),
           .eps_times = HeadChannels::keys,
           .parameters = 25896,
-          .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},
-      }};
+          .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"}}};
 }
-
-}  // namespace crosstalk::memories

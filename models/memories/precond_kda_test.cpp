@@ -4,7 +4,6 @@
 #include "models/testing/preconditioned.h"
 
 namespace crosstalk::checks::precond_kda_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(precond_kda, 0.14055);
 CROSSTALK_START(precond_kda, start, "steps", 9.347, 0);
@@ -15,5 +14,4 @@ TEST(PrecondKdaOracle, AChannelThatWasWrittenMuchIsWrittenLess) {
   expect_less_written_where_much_was("precond_kda", 4);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::precond_kda_test

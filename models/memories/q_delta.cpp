@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory q_delta() {
+CROSSTALK_MEMORY(q_delta) {
   return {
-      .name = "q_delta",
       .summary = "gated delta rule whose error mixes what key and query read",
       .does = "decays the whole state, then writes the value less what key and query of the token read",
       .family = Family::erases,
@@ -29,17 +26,13 @@ Memory q_delta() {
       .inputs = {{"log_decay"}, {"beta"}, {.name = "query_share", .optional = true, .open = Open{0}}},
       .own_token = true,
       .published = {
-          .source = "Park, Kim, Park 2026, arXiv 2606.08804; psmiz/Q-Delta@4afe5b5 qdelta/qdelta.py",
-          .set = convolved_layer(
-              "uniform", {{"model.biases", "-beta -query_share -out_gate"}, {"memory.rate_from", 0.0}},
-              "silu"),
+          .source = "; psmiz/Q-Delta@4afe5b5 qdelta/qdelta.py",
+          .settings =
+              convolved_layer("uniform", "biases=-beta -query_share -out_gate, memory.rate_from=0.0", "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 34244,
           .undecayed = {"A_log", "decay.bias"},
           .lacks = {{"heads narrower than the width divided by their number (0.75 of it)",
-                     "a state and projections a third larger; model.d_key and model.d_value set them"}},
-      }};
+                     "a state and projections a third larger; model.d_key and model.d_value set them"}}}};
 }
-
-}  // namespace crosstalk::memories

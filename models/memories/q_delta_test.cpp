@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::q_delta_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(q_delta, 12.32);
 CROSSTALK_START(q_delta, rate_from, "0", 11.18, 0);
@@ -41,5 +40,4 @@ TEST(QDeltaOracle, AskingForTheKeyItselfIsADeltaRule) {
   expect_close(o, read("delta", s));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::q_delta_test

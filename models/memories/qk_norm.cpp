@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory qk_norm() {
+CROSSTALK_MEMORY(qk_norm) {
   return {
-      .name = "qk_norm",
       .summary = "softmax attention of normalised queries and keys",
       .does = "softmax attention with normalised queries and keys",
       .family = Family::keeps,
@@ -32,14 +29,10 @@ Memory qk_norm() {
             const auto [q, k] = features(m);
             return m.mix(attend(m, normalised(q, "q_gain"), normalised(k, "k_gain"), {.scale = m.scale()}));
           },
-      .published = {
-          .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/attn.py",
-          .set = {{"model.rotary", true}},
-          .lacks = {{"gains that all heads share (here each has its own)",
-                     "more weights, which can say the same"},
-                    {"norms in front of the rotation, with an eps of 1e-6 (here behind it, 1e-5)",
-                     "the loss of a small model differs by 2e-4"}},
-      }};
+      .published = {.source = "fla-org/flash-linear-attention@bc3b101d fla/layers/attn.py",
+                    .settings = "rotary=true",
+                    .lacks = {{"gains that all heads share (here each has its own)",
+                               "more weights, which can say the same"},
+                              {"norms in front of the rotation, with an eps of 1e-6 (here behind it, 1e-5)",
+                               "the loss of a small model differs by 2e-4"}}}};
 }
-
-}  // namespace crosstalk::memories

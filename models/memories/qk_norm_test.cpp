@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::qk_norm_test {
-namespace {
 
 TEST(QkNormOracle, LengthsDoNotMatter) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
@@ -21,5 +20,4 @@ TEST(QkNormOracle, OfRowsOfTheRightLengthItIsSoftmax) {
   expect_close(read("qk_norm", s), read("softmax", s));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::qk_norm_test

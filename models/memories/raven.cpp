@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory raven() {
+CROSSTALK_MEMORY(raven) {
   return {
-      .name = "raven",
       .summary = "softmax attention over slots, of which a router picks those that a token is written into",
       .does =
           "writes into the slots that a router picks, each decaying as much as it is written; retrieves by softmax",
@@ -29,38 +26,21 @@ Memory raven() {
       .notes =
           "Products of slots and queries are not scaled. Without the Gumbel noise that its layer adds to the router in training.",
       .parts = {feature_map("identity"), key_norm("none")},
-      .options = {{.name = "slots",
-                   .default_value = 64,
-                   .help = "slots of a head: rows of A and columns of C",
-                   .min = 1,
-                   .max = 4096,
-                   .tried = {3, 5}},
-                  {.name = "selected",
-                   .default_value = 32,
-                   .help = "slots that a token is written into (all where there are fewer)",
-                   .min = 1,
-                   .max = 4096,
-                   .tried = {1, 5}}},
+      .options = {number("slots", 64, "slots of a head: rows of A and columns of C", 1, 4096, {3, 5}),
+                  number("selected", 32, "slots that a token is written into (all where there are fewer)", 1,
+                         4096, {1, 5})},
       .inputs = {{.name = "log_decay", .open = Open{-0.1}},
                  {.name = "router", .per = Per::other, .shape = "[B,T,H,S]"},
                  {.name = "a0", .per = Per::other, .optional = true, .shape = "[B,H,S,K]"},
                  {.name = "c0", .per = Per::other, .optional = true, .shape = "[B,H,V,S]"}},
       .forms_state = true,
       .letters = {{'S', "slots"}},
-      .published = {
-          .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/raven.py",
-          .set = {{"model.silu", "qkv"},
-                  {"model.qk_norm", "shared"},
-                  {"model.biases", "-router"},
-                  {"model.out_act", "silu"},
-                  {"model.out_norm", "rms_all"}},
-          .parameters = 24836,
-          .undecayed = {"A_log", "decay.bias"},
-          .lacks = {{"Gumbel noise on the router in training",
-                     "slots that the router does not pick at first are tried less often"},
-                    {"eps 1e-6 of its norms (here 1e-5, that of the layer alone)",
-                     "rows of length 1 change by 5e-6"}},
-      }};
+      .published = {.source = "fla-org/flash-linear-attention@bc3b101d fla/layers/raven.py",
+                    .settings = "silu=qkv, qk_norm=shared, biases=-router, out_act=silu, out_norm=rms_all",
+                    .parameters = 24836,
+                    .undecayed = {"A_log", "decay.bias"},
+                    .lacks = {{"Gumbel noise on the router in training",
+                               "slots that the router does not pick at first are tried less often"},
+                              {"eps 1e-6 of its norms (here 1e-5, that of the layer alone)",
+                               "rows of length 1 change by 5e-6"}}}};
 }
-
-}  // namespace crosstalk::memories

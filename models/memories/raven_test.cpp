@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::raven_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(raven, 14.161);
 
@@ -27,5 +26,4 @@ TEST(RavenOracle, SlotsThatAreNotPickedStayAsTheyAre) {
   expect_close(read("raven", s)[3], s.v[0], 1e-8);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::raven_test

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::retnet_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(retnet, 21.83);
 
@@ -14,5 +13,4 @@ TEST(RetnetOracle, AWriteFadesByAlphaAToken) {
   expect_close(read("retnet", s)[3], scaled(0.125, s.v[0]));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::retnet_test

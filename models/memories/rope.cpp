@@ -4,13 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory rope() {
+CROSSTALK_MEMORY(rope) {
   OptionSpec base{"base", 1e4, "angles are t base^(-2c / d) for the pair c of channels", 1, 1e12};
   base.min_exclusive = true;
   return {
-      .name = "rope",
       .summary = "softmax attention with rotary positions",
       .does = "softmax attention with queries and keys rotated by their positions",
       .family = Family::keeps,
@@ -27,12 +24,5 @@ Memory rope() {
             const double at = m.number("base");
             return m.mix(attend(m, rotate(m, q, at, false), rotate(m, k, at, true), {.scale = m.scale()}));
           },
-      .published = {
-          .source =
-              "Su et al. 2021, arXiv 2104.09864; fla-org/flash-linear-attention@bc3b101d fla/layers/attn.py",
-          .set = {},
-          .parameters = 16384,
-      }};
+      .published = {.source = fla_layers("attn.py"), .parameters = 16384}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rope_test {
-namespace {
 
 TEST(RopeOracle, OneTokenIsSoftmax) {
   const Sequence s = random_sequence(no_options(), 1, 4, 3, 1);
@@ -34,5 +33,4 @@ TEST(RopeOracle, ATokenInFrontOfItselfIsNotTurned) {
   expect_close(read("rope", s), s.v, 1e-9);  // the nearest token looks most alike
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::rope_test

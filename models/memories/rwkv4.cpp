@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory rwkv4() {
+CROSSTALK_MEMORY(rwkv4) {
   return {
-      .name = "rwkv4",
       .summary = "a decaying average of values for every channel, weighted by e^k; no matrix is kept",
       .does = "averages values by decaying weights, one a channel; the query only gates the result",
       .family = Family::own_law,
@@ -45,15 +42,9 @@ Memory rwkv4() {
       .forms_state = true,
       .own_token = true,
       .keeps_keys = true,
-      .published = {
-          .source = "Peng et al. 2023, arXiv 2305.13048; BlinkDL/RWKV-LM@083f950 RWKV-v4/src/model.py",
-          .set = {{"memory.start", "ramps"},
-                  {"model.input_shift", "static"},
-                  {"model.input_shift_start", "rwkv4"}},
-          .lacks = {{"keys and receptances that start at 0", "the first steps of training differ"},
-                    {"biases of keys and receptances, and the starts of its value and output maps",
-                     "the loss of a small model differs by 4e-4 by the biases"}},
-      }};
+      .published = {.source = "; BlinkDL/RWKV-LM@083f950 RWKV-v4/src/model.py",
+                    .settings = "memory.start=ramps, input_shift=static, input_shift_start=rwkv4",
+                    .lacks = {{"keys and receptances that start at 0", "the first steps of training differ"},
+                              {"biases of keys and receptances, and the starts of its value and output maps",
+                               "the loss of a small model differs by 4e-4 by the biases"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv4_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(rwkv4, 0.938);  // ln 2 e^{-w}: 1.88 at w = -1; 320 draws of a w that spans e^8
 CROSSTALK_START(rwkv4, start, "ramps", 0.7896, 0);
@@ -39,5 +38,4 @@ TEST(Rwkv4Oracle, WithoutDecayIsASoftmaxOfKeys) {
   expect_close(read("rwkv4", s), want);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::rwkv4_test

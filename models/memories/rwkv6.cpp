@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory rwkv6() {
+CROSSTALK_MEMORY(rwkv6) {
   return {
-      .name = "rwkv6",
       .summary =
           "sum rule with a decay for every key channel; a token reads before it writes, and itself by a bonus",
       .does = "decay by key channels, but retrieves before it writes, and the current token with a bonus",
@@ -32,19 +29,11 @@ Memory rwkv6() {
                {"linear", "tanh"})},
       .inputs = {{"log_decay"}, {"bonus"}},
       .published = {
-          .source = "Peng et al. 2024, arXiv 2404.05892; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",
-          .set = {{"memory.start", "ramps"},
-                  {"memory.lora", "tanh"},
-                  {"model.input_shift", "token"},
-                  {"model.input_shift_start", "rwkv4"},
-                  {"model.biases", "-out_gate"},
-                  {"model.out_norm", "group"},
-                  {"model.out_norm_eps", 64e-5},
-                  {"model.out_gate", "silu"}},
-          .lacks =
-              {{"orthogonal starts of its maps, an output map that starts at 0, gains of the norm that grow with the layer, and the other factor of its small maps at 0",
-                "the first steps of training differ; trained weights mean the same"}},
-      }};
+          .source = "; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",
+          .settings = "memory.start=ramps, memory.lora=tanh, input_shift=token, "
+                      "input_shift_start=rwkv4, biases=-out_gate, out_norm=group, "
+                      "out_norm_eps=64e-5, out_gate=silu",
+          .lacks = {
+              {"orthogonal starts of its maps, an output map that starts at 0, gains of the norm that grow with the layer, and the other factor of its small maps at 0",
+               "the first steps of training differ; trained weights mean the same"}}}};
 }
-
-}  // namespace crosstalk::memories

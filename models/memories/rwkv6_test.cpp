@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv6_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(rwkv6, 24.5);
 CROSSTALK_START(rwkv6, start, "ramps", 13.33, 0);
@@ -18,5 +17,4 @@ TEST(Rwkv6Oracle, WithoutBonusATokenDoesNotSeeItself) {
   expect_close(read("rwkv6", s)[3], o[3]);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::rwkv6_test

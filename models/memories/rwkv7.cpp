@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory rwkv7() {
+CROSSTALK_MEMORY(rwkv7) {
   return {
-      .name = "rwkv7",
       .summary = "erases along one key and writes along another, with rates for every channel",
       .does = "erases along one key at rates a channel, writes along another",
       .family = Family::erases,
@@ -37,28 +34,15 @@ Memory rwkv7() {
       .inputs = {{"log_decay"}, {.name = "erase_key", .open = Open{0, 1}}, {"in_context_rate"}},
       .read_at_all = true,
       .published = {
-          .source =
-              "Peng et al. 2025, arXiv 2503.14456; fla-org/flash-linear-attention@bc3b101d fla/layers/rwkv7.py",
-          .set = {{"model.input_shift", "static"},
-                  {"model.input_shift_start", "rwkv7"},
-                  {"model.biases", "-out_gate"},
-                  {"model.out_norm", "group"},
-                  {"model.bonus", true},
-                  {"model.out_gate", "lora"},
-                  {"model.out_gate_rank", -2},
-                  {"memory.rank", "width"},
-                  {"model.value_residual", true},
-                  {"model.key_start", 0.1},
-                  {"model.projection_start", "orthogonal"},
-                  {"model.out_norm_start", "depth"},
-                  {"model.out_deviation", "zero"}},
+          .source = fla_layers("rwkv7.py"),
+          .settings = "input_shift=static, input_shift_start=rwkv7, biases=-out_gate, "
+                      "out_norm=group, bonus=true, out_gate=lora, out_gate_rank=-2, "
+                      "memory.rank=width, value_residual=true, key_start=0.1, "
+                      "projection_start=orthogonal, out_norm_start=depth, out_deviation=zero",
           .eps_times = HeadChannels::values,
           .parameters = 29504,  // of the first layer; a later one has 4160 more, of the value residual
-          .lacks =
-              {{"ranks 64, 64, 128 and 16 of the maps of decays, rates, gates and values, as fla's model has them at every width (here those of "
-                "fla's layer, which grow with the width: 32 at width 64)",
-                "other numbers of weights: memory.rank and model.out_gate_rank set ranks"}},
-      }};
+          .lacks = {
+              {"ranks 64, 64, 128 and 16 of the maps of decays, rates, gates and values, as fla's model has them at every width (here those of "
+               "fla's layer, which grow with the width: 32 at width 64)",
+               "other numbers of weights: memory.rank and model.out_gate_rank set ranks"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv7_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(rwkv7, 15.07);
 CROSSTALK_START(rwkv7, start, "constants", 2.286, 0);
@@ -15,5 +14,4 @@ TEST(Rwkv7Oracle, RateZeroIsGla) {
   expect_close(read("rwkv7", s), read("gla", s));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::rwkv7_test

@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory s4d() {
+CROSSTALK_MEMORY(s4d) {
   return {
-      .name = "s4d",
       .summary = "diagonal state space: every entry of a complex state rotates and decays at its own rate",
       .does = "every entry of a complex state rotates and decays at its own rate, whatever the token",
       .family = Family::own_law,
@@ -38,5 +35,3 @@ Memory s4d() {
                  {.name = "read_imag", .open = Open{0}}},
       .forms_state = true};
 }
-
-}  // namespace crosstalk::memories

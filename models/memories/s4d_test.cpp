@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::s4d_test {
-namespace {
 
 Sequence sequence(int T, int K, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, K, V, seed);
@@ -30,5 +29,4 @@ TEST(S4dOracle, TurnsWithoutFading) {
   expect_close(read("s4d", s), Matrix{{3}, {0}, {-3}, {0}, {3}});
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::s4d_test

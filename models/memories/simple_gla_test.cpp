@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::simple_gla_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(simple_gla, 15.94);
 
@@ -16,5 +15,4 @@ TEST(SimpleGlaOracle, AWriteKeepsItsOwnValueWhole) {
   expect_close(read("simple_gla", s)[1], scaled(0.3, s.v[0]));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::simple_gla_test

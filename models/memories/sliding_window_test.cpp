@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::sliding_window_test {
-namespace {
 
 TEST(SlidingWindowOracle, WindowOfOneReadsTheTokenItself) {
   const Options one = option("window", 1);
@@ -28,5 +27,4 @@ TEST(SlidingWindowOracle, ForgetsWhatLeftTheWindow) {
   EXPECT_NE(after[3], before[3]);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::sliding_window_test

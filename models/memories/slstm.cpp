@@ -3,10 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-Memory slstm() {
+CROSSTALK_MEMORY(slstm) {
   return {
-      .name = "slstm",
       .summary = "LSTM with exponential input gates over the values' channels: a nonlinear recurrence",
       .does = "averages cells by exponential input gates that see the hidden state (nonlinear)",
       .family = Family::own_law,
@@ -58,19 +56,13 @@ Memory slstm() {
               o.set("memory.start", "released");
           },
       .published = {
-          .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/slstm/layer.py",
-          .set = {{"memory.start", "layers"},
-                  {"model.input_conv", "input_gate forget_gate"},
-                  {"model.short_conv_bias", true},
-                  {"model.projection_start", "small"},
-                  {"model.out_norm", "group"},
-                  {"model.out_norm_bias", false}},
-          .lacks =
-              {{"maps of gates and values head by head with none behind the norm (here full maps, and an output projection)",
-                "about twice the weights, which can say the same; heads see each other"},
-               {"the slope of the gates' biases at the forget gate (here at the input gate), and a bias of the values",
-                "no clear effect on parity in three seeds; fewer weights"}},
-      }};
+          .source = "; NX-AI/xlstm@032a6fb xlstm/blocks/slstm/layer.py",
+          .settings = "memory.start=layers, input_conv=input_gate forget_gate, "
+                      "short_conv_bias=true, projection_start=small, out_norm=group, "
+                      "out_norm_bias=false",
+          .lacks = {
+              {"maps of gates and values head by head with none behind the norm (here full maps, and an output projection)",
+               "about twice the weights, which can say the same; heads see each other"},
+              {"the slope of the gates' biases at the forget gate (here at the input gate), and a bias of the values",
+               "no clear effect on parity in three seeds; fewer weights"}}}};
 }
-
-}  // namespace crosstalk::memories

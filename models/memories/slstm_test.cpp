@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::slstm_test {
-namespace {
 
 Sequence open(int T, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, 1, V, seed);
@@ -33,5 +32,4 @@ TEST(SlstmOracle, AHugeInputGateReplaces) {
   }
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::slstm_test

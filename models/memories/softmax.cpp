@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory softmax() {
+CROSSTALK_MEMORY(softmax) {
   return {
-      .name = "softmax",
       .summary = "softmax attention: keeps every key and value",
       .does = "softmax attention over all keys and values",
       .family = Family::keeps,
@@ -27,10 +24,7 @@ Memory softmax() {
       .published = {
           .source =
               "Arora et al. 2023 (Zoology), arXiv 2312.04927; HazyResearch/zoology@d88d6f5 zoology/mixers/attention.py",
-          .set = {{"model.biases", "query key value output"}},
+          .settings = "biases=query key value output",
           .lacks = {{"dropout 0.1 of the weights, and learned positions",
-                     "studies set them: model.weight_dropout, model.positions"}},
-      }};
+                     "studies set them: model.weight_dropout, model.positions"}}}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::softmax_test {
-namespace {
 
 TEST(SoftmaxOracle, OneTokenReadsItsValueAndEqualValuesReadThemselves) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
@@ -30,5 +29,4 @@ TEST(SoftmaxOracle, StrictSeesOnlyThePast) {
   expect_close(read("softmax", s)[5], before[5]);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::softmax_test

@@ -16,10 +16,10 @@ Var<Real> broken(const Mixer<Real>& m, Var<Real> scores, bool strict) {
 }
 
 }  // namespace
+}  // namespace crosstalk::memories
 
-Memory stick_breaking() {
+CROSSTALK_MEMORY(stick_breaking) {
   return {
-      .name = "stick_breaking",
       .summary = "attention whose nearest tokens break their shares off first",
       .does =
           "attention by shares of a stick: the nearest token takes sigmoid(q.k) of it, the next of what is left",
@@ -40,12 +40,6 @@ Memory stick_breaking() {
                 {.kernel = Kernel::identity, .normalised = false, .scale = m.scale(), .strict = strict});
             return m.mix(broken(m, s, strict));
           },
-      .published = {
-          .source =
-              "Tan et al. 2024, arXiv 2410.17980; fla-org/flash-linear-attention@7bbb8faf fla/layers/stickbreaking_attn.py",
-          .set = {},
-          .parameters = 16384,
-      }};
+      .published = {.source = "; fla-org/flash-linear-attention@7bbb8faf fla/layers/stickbreaking_attn.py",
+                    .parameters = 16384}};
 }
-
-}  // namespace crosstalk::memories

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::stick_breaking_test {
-namespace {
 
 TEST(StickBreakingOracle, ScoresOfZeroHalveTheStickEveryTime) {
   Sequence s = random_sequence(no_options(), 4, 2, 3, 1);
@@ -20,5 +19,4 @@ TEST(StickBreakingOracle, TheLastOfEqualKeysIsRead) {
   expect_close(read("stick_breaking", s)[3], s.v[1]);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::stick_breaking_test

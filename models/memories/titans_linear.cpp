@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory titans_linear() {
-  return {.name = "titans_linear",
-          .summary = "Titans, linear: the delta rule with momentum in a state that decays",
+CROSSTALK_MEMORY(titans_linear) {
+  return {.summary = "Titans, linear: the delta rule with momentum in a state that decays",
           .does = "takes a step of gradient descent with momentum and forgetting on a linear map",
           .family = Family::own_law,
           .law = R"(
@@ -29,17 +26,11 @@ Memory titans_linear() {
           .source = "Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663",
           .notes = "The loss is half of the squared error; forget's b starts at -4. S starts as a parameter.",
           .parts = {feature_map("identity"), key_norm("l2")},
-          .options = {{.name = "mini_batch",
-                       .default_value = 1,
-                       .help = "tokens whose gradients are taken at the same S",
-                       .min = 1,
-                       .max = 1 << 20,
-                       .tried = {1, 3}}},
+          .options = {number("mini_batch", 1, "tokens whose gradients are taken at the same S", 1, 1 << 20,
+                             {1, 3})},
           .inputs = {{.name = "rate", .range = {0.02, 0.12}},
                      {.name = "momentum_gate", .open = Open{0}},
                      {.name = "forget_gate", .open = Open{0}}},
           .states = {"S", "P"},
           .forms_state = true};
 }
-
-}  // namespace crosstalk::memories

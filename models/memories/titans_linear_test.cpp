@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::titans_linear_test {
-namespace {
 
 Sequence sequence(const Options& options, int T, double momentum, double forget) {
   Sequence s = random_sequence(options, T, 4, 3, 1);
@@ -27,5 +26,4 @@ TEST(TitansLinearOracle, MomentumGoesOn) {
   expect_close(read("titans_linear", s), Matrix{s.v[0], scaled(1.5, s.v[0]), scaled(1.75, s.v[0])});
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::titans_linear_test

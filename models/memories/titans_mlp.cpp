@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory titans_mlp() {
+CROSSTALK_MEMORY(titans_mlp) {
   return {
-      .name = "titans_mlp",
       .summary =
           "Titans: a network of one hidden layer, trained while it reads, with momentum and forgetting",
       .does =
@@ -54,12 +51,8 @@ Memory titans_mlp() {
                    .max = 1e6,
                    .min_exclusive = true,
                    .tried = {1.0, 0.25}},
-                  {.name = "mini_batch",
-                   .default_value = 1,
-                   .help = "tokens whose gradients are taken at the same W",
-                   .min = 1,
-                   .max = 1 << 20,
-                   .tried = {1, 3}}},
+                  number("mini_batch", 1, "tokens whose gradients are taken at the same W", 1, 1 << 20,
+                         {1, 3})},
       .inputs =
           {{.name = "rate", .range = {0.02, 0.12}},
            {.name = "momentum_gate", .open = Open{0}},
@@ -71,5 +64,3 @@ Memory titans_mlp() {
       .states = {"W1", "W2", "P1", "P2"},
       .forms_state = true};
 }
-
-}  // namespace crosstalk::memories

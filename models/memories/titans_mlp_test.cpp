@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::titans_mlp_test {
-namespace {
 
 Sequence sequence(int T, double rate) {
   Sequence s = random_sequence(no_options(), T, 3, 2, 1);
@@ -44,5 +43,4 @@ TEST(TitansMlpOracle, ForgettingAllLeavesNothing) {
   EXPECT_EQ(read("titans_mlp", s)[2], Vector(2, 0));
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::titans_mlp_test

@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::ttt_linear_test {
-namespace {
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 5, 5, 1);
@@ -40,5 +39,4 @@ TEST(TttLinearOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
   expect_close(read("ttt_linear", s)[2], last);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::ttt_linear_test

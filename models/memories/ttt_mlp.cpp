@@ -3,11 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory ttt_mlp() {
+CROSSTALK_MEMORY(ttt_mlp) {
   return {
-      .name = "ttt_mlp",
       .summary = "TTT-MLP: a network of one hidden layer behind LayerNorm, trained while it reads",
       .does = "takes a step of gradient descent on a network of one hidden layer behind LayerNorm",
       .family = Family::own_law,
@@ -51,12 +48,8 @@ Memory ttt_mlp() {
           "authors' code has mini-batches of 16, in which it also weighs gradients by the reader's place. W1, b1, W2, b2 start as parameters; in "
           "`apply` as w1_0 and so on.",
       .parts = {key_norm("none")},
-      .options = {{.name = "mini_batch",
-                   .default_value = 1,
-                   .help = "tokens whose gradients are taken at the same W",
-                   .min = 1,
-                   .max = 1 << 20,
-                   .tried = {1, 3}},
+      .options = {number("mini_batch", 1, "tokens whose gradients are taken at the same W", 1, 1 << 20,
+                         {1, 3}),
                   {"residual", true, "whether f adds x"}},
       .inputs = {{.name = "rate", .open = Open{0.01}, .range = {0.02, 0.12}},
                  {"gain"},
@@ -67,16 +60,9 @@ Memory ttt_mlp() {
                  {.name = "b2_0", .per = Per::other, .shape = "[B,H,V]", .range = {-1.3, 1.3}}},
       .states = {"W1", "b1", "W2", "b2"},
       .forms_state = true,
-      .published = {
-          .source = "Sun et al. 2024, arXiv 2407.04620; test-time-training/ttt-lm-pytorch@6990c68 ttt.py",
-          .set = {{"memory.mini_batch", 16},
-                  {"model.rotary", true},
-                  {"model.rotary_period", 16},
-                  {"model.out_norm", "layer"},
-                  {"model.out_norm_eps", 1e-6}},
-          .lacks = {{"the weights of a mini-batch's gradients by the place of the reader",
-                     "steps inside a mini-batch are all as long as the last one's"}},
-      }};
+      .published = {.source = "; test-time-training/ttt-lm-pytorch@6990c68 ttt.py",
+                    .settings = "memory.mini_batch=16, rotary=true, rotary_period=16, out_norm=layer, "
+                                "out_norm_eps=1e-6",
+                    .lacks = {{"the weights of a mini-batch's gradients by the place of the reader",
+                               "steps inside a mini-batch are all as long as the last one's"}}}};
 }
-
-}  // namespace crosstalk::memories

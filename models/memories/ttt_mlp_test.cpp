@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::ttt_mlp_test {
-namespace {
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 3, 4, 1);
@@ -32,5 +31,4 @@ TEST(TttMlpOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
   expect_close(read("ttt_mlp", s)[2], last);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::ttt_mlp_test

@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::memories {
-
-Memory wall() {
+CROSSTALK_MEMORY(wall) {
   return {
-      .name = "wall",
       .summary = "softmax attention with a data-dependent decay of every channel of query times key",
       .does = "softmax attention with a data-dependent decay of each key channel inside the logits",
       .family = Family::keeps,
@@ -30,12 +27,6 @@ Memory wall() {
             const decltype(k) none{};  // no products but the faded ones
             return m.mix(attend(m, none, none, {}, {.extra = m.scale() * faded}));
           },
-      .published =
-          {
-              .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/wall_attn.py",
-              .set = {},
-              .parameters = 20544,
-          }};
+      .published = {.source = "fla-org/flash-linear-attention@bc3b101d fla/layers/wall_attn.py",
+                    .parameters = 20544}};
 }
-
-}  // namespace crosstalk::memories

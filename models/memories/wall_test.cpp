@@ -3,7 +3,6 @@
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::wall_test {
-namespace {
 
 CROSSTALK_HALF_LIFE(wall, 2074.55);
 
@@ -18,5 +17,4 @@ TEST(WallOracle, ShutGatesReadTheAverageOfWhatCameBefore) {
   expect_close(read("wall", s)[4], mean);
 }
 
-}  // namespace
 }  // namespace crosstalk::checks::wall_test

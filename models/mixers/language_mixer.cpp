@@ -118,7 +118,7 @@ void LayerWeights<Real>::check_names() const {
 template <class Real>
 LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights,
                                    const Options& options_, Variable<Real>* x, Variable<Real>* asking,
-                                   int layer, Look<Real>* look, Carried<Real>* carried,
+                                   int layer, Captured<Real>* captured, Carried<Real>* carried,
                                    Variable<Real>** first_values)
     : Mixer<Real>(target.graph, options_,
                   sizes_of<Real>(options_, target.batch, asking ? target.batch.Q : target.batch.T)),
@@ -135,7 +135,7 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
                    name == "out_norm.gain" && options.get_string("model.out_norm_start") == "depth";
                return weights_.leaf(name, dims, by_depth ? init.times(gain_of_depth()) : init);
              }),
-      look_(look),
+      captured_(captured),
       carried_(carried),
       first_values_(first_values) {}
 
@@ -388,9 +388,9 @@ Variable<Real>* LanguageMixer<Real>::omega(int m) {
 
 template <class Real>
 Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options,
-                             Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look,
+                             Variable<Real>* x, Variable<Real>* asking, int layer, Captured<Real>* captured,
                              Carried<Real>* carried, Variable<Real>** first_values) {
-  LanguageMixer<Real> mixer(target, weights, options, x, asking, layer, look, carried, first_values);
+  LanguageMixer<Real> mixer(target, weights, options, x, asking, layer, captured, carried, first_values);
   const Var<Real> o = mixer.finished(build_memory(memory_of(options), mixer));
   const int width = narrow<int>(options, "model.width");
   Variable<Real>* y =
@@ -399,10 +399,10 @@ Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weigh
   return y;
 }
 
-#define CROSSTALK_MEMORY_LAYER(Real)                                                                        \
-  template Variable<Real>* memory_layer(ModelGraph<Real>&, LayerWeights<Real>&, const Options&,             \
-                                        Variable<Real>*, Variable<Real>*, int, Look<Real>*, Carried<Real>*, \
-                                        Variable<Real>**);
+#define CROSSTALK_MEMORY_LAYER(Real)                                                            \
+  template Variable<Real>* memory_layer(ModelGraph<Real>&, LayerWeights<Real>&, const Options&, \
+                                        Variable<Real>*, Variable<Real>*, int, Captured<Real>*, \
+                                        Carried<Real>*, Variable<Real>**);
 CROSSTALK_MEMORY_LAYER(float)
 CROSSTALK_MEMORY_LAYER(double)
 template Variable<float>* dropped(ModelGraph<float>&, double, Variable<float>*);

@@ -100,11 +100,11 @@ class LanguageMixer final : public Mixer<Real> {
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
 
   /// x [R,B,T,width]: tokens. asking [R,B,Q,width]: those of them at which an answer is due, where queries stand at these
-  /// alone, or nullptr. `layer`: number of the layer, for its random features. `look`: who looks into it, or nullptr.
+  /// alone, or nullptr. `layer`: number of the layer, for its random features. `captured`: filled with its tensors, or nullptr.
   /// `carried`: states that come in and are wanted at the end, or nullptr. `first_values`: those of the first layer of
   /// the model that has model.value_residual, or where it leaves its own; nullptr: the layer stands alone.
   LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options_,
-                Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look = nullptr,
+                Variable<Real>* x, Variable<Real>* asking, int layer, Captured<Real>* captured = nullptr,
                 Carried<Real>* carried = nullptr, Variable<Real>** first_values = nullptr);
 
   Var<Real> keys() override;
@@ -131,18 +131,18 @@ class LanguageMixer final : public Mixer<Real> {
   }
   void note(const std::string& name, Var<Real> x) override {
     if (name == "written_key") written_key_ = x;
-    if (look_) look_->note(name, x);
+    if (captured_) captured_->note(name, x);
   }
   void note_weights(Var<Real> weights, std::optional<double> eps) override {
-    if (look_) look_->note_weights(weights, eps);
+    if (captured_) captured_->note_weights(weights, eps);
   }
-  bool wants_weights() const override { return look_ != nullptr; }
+  bool wants_weights() const override { return captured_ != nullptr; }
   Var<Real> start(const std::string& state) override {
     return carried_ ? carried_->start(graph, state) : Var<Real>{};
   }
-  bool wants_end() const override { return look_ != nullptr || carried_ != nullptr; }
+  bool wants_end() const override { return captured_ != nullptr || carried_ != nullptr; }
   void end(const std::string& state, Var<Real> value) override {
-    if (look_) look_->note_state(state, value);
+    if (captured_) captured_->note_state(state, value);
     if (carried_) carried_->end(state, value);
   }
   Carried<Real>* piece() override { return carried_ && carried_->parts ? carried_ : nullptr; }
@@ -155,7 +155,7 @@ class LanguageMixer final : public Mixer<Real> {
 
  private:
   Var<Real> noted(const std::string& name, Var<Real> x) {
-    if (look_) look_->note(name, x);
+    if (captured_) captured_->note(name, x);
     return x;
   }
   Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<Dimension> dims) {
@@ -195,7 +195,7 @@ class LanguageMixer final : public Mixer<Real> {
   Var<Real> keys_, values_, written_key_;
   Var<Real> behind_,
       guess_;  ///< of input_shift: x_{t-1} - x_t, and the mixture by which mixtures are decided
-  Look<Real>* look_;
+  Captured<Real>* captured_;
   Carried<Real>* carried_;
   Variable<Real>** first_values_;
 };
@@ -203,7 +203,8 @@ class LanguageMixer final : public Mixer<Real> {
 /// A memory in its layer: x [R,B,T,width] -> [R,B,T,width], or [R,B,Q,width] where `asking` is given; as LanguageMixer has it.
 template <class Real>
 Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options,
-                             Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look = nullptr,
-                             Carried<Real>* carried = nullptr, Variable<Real>** first_values = nullptr);
+                             Variable<Real>* x, Variable<Real>* asking, int layer,
+                             Captured<Real>* captured = nullptr, Carried<Real>* carried = nullptr,
+                             Variable<Real>** first_values = nullptr);
 
 }  // namespace crosstalk

@@ -12,7 +12,6 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/norm/residual_norm.h"
-#include "models/graph/passes.h"
 #include "models/mixers/language_mixer.h"
 #include "models/parts/parts.h"
 #include "models/rules/rule_memory.h"
@@ -145,34 +144,14 @@ Variable<Real>* decoded(const Stream<Real>& stream, LayerWeights<Real>& weights,
 template <class Real>
 LanguageModel<Real>::LanguageModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
                                    Precision products)
-    : Model<Real>(device, R),
-      options_(options),
+    : Model<Real>(options, device, R, products),
       layers_(language_layers(options)),
       tokens_(vocabulary.tokens),
       answers_(vocabulary.values),
-      width_(narrow<int>(options, "model.width")),
-      device_(device),
-      R_(R),
-      products_(products) {
-  this->read_inits(options_);
+      width_(narrow<int>(options, "model.width")) {
+  this->read_inits();
   build(1, {1, 1, 1}, true, 1);  // memories ask for their parameters as they are built
   this->allocate("the language model");
-}
-
-template <class Real>
-void LanguageModel<Real>::make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches) {
-  Graph<Real>& g = target.graph;
-  BatchTensors& batch = target.batch;
-  batch.B = B, batch.T = shape.T, batch.C = shape.C, batch.Q = shape.Q;
-  target.batches = batches;
-  batch.tokens = g.integers({B, shape.T, shape.C}, batches);
-  batch.query = g.integers({B, shape.Q, 1}, batches);
-  batch.position = g.integers({B, shape.Q}, batches);
-  batch.target = g.integers({B, shape.Q}, batches);
-  target.redraws =
-      !options_.has("memory.favor_redraw") || options_.get_string("memory.favor_redraw") != "fixed";
-  target.feature_seed = g.integers({2});
-  target.feature_draw = g.integers({1});
 }
 
 template <class Real>
@@ -225,11 +204,13 @@ bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) cons
 
 template <class Real>
 Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x,
-                                           Variable<Real>* asking, Look<Real>* look, Carried<Real>* carried) {
+                                           Variable<Real>* asking, Captured<Real>* captured,
+                                           Carried<Real>* carried) {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   LayerWeights<Real> weights(target.graph, parameters_, kind.options, prefix_of(layer));
   if (kind.conv) return base_conv(weights, x, carried);
-  return memory_layer<Real>(target, weights, kind.options, x, asking, layer, look, carried, &first_values_);
+  return memory_layer<Real>(target, weights, kind.options, x, asking, layer, captured, carried,
+                            &first_values_);
 }
 
 // conv(x) * (W x + b) + x, every channel convolved on its own and with a bias (Arora et al. 2023, arXiv 2312.04927).
@@ -278,16 +259,13 @@ Variable<Real>* LanguageModel<Real>::readout(ModelGraph<Real>& target, LayerWeig
 
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShape shape, bool train,
-                                                             int batches, Look<Real>* look,
+                                                             int batches, Captured<Real>* captured,
                                                              const Piece& piece) {
-  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
+  auto result = this->begun(B, shape, train, batches);
   Graph<Real>& g = result->graph;
-  g.set_products(products_);
-  if (this->sharing_) g.set_sharing(*this->sharing_);
-  make_batch(*result, B, shape, batches);
   make_starts(*result, piece);
   first_values_ = nullptr;
-  const bool at_every_token = look != nullptr || piece.carried != nullptr;
+  const bool at_every_token = captured != nullptr || piece.carried != nullptr;
 
   LayerWeights<Real> whole(g, parameters_, options_, "");
   const double deviation = options_.get_double("model.weight_deviation");
@@ -304,7 +282,7 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
       stream.pick(result->batch);
     }
     stream.add(dropped(*result, options_.get_double("model.dropout"),
-                       mixed(*result, i, x, asking, look && look->layer == i ? look : nullptr,
+                       mixed(*result, i, x, asking, captured && captured->layer == i ? captured : nullptr,
                              piece.carried ? &(*piece.carried)[static_cast<std::size_t>(i)] : nullptr)));
     if (options_.get_string("model.mlp") != "none")
       stream.add(dropped(*result, options_.get_double("model.dropout"),
@@ -325,9 +303,9 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
   Variable<Real>* head = options_.get_bool("model.tied_head")
                              ? embedding
                              : whole.leaf("head", {answers_, inputs}, whole.law(inputs));
-  if (look) g.keep(result->output = linear<Real>(g, y, head, nullptr));
+  if (captured) g.keep(result->output = linear<Real>(g, y, head, nullptr));
   result->loss = cross_entropy(g, y, head, result->batch);
-  if (!train && !look) {
+  if (!train && !captured) {
     g.keep(y);
     result->answer_x = y, result->answer_w = head;
   }
@@ -339,21 +317,19 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::graph(int B, SequenceShape shape, bool train,
                                                              int batches) {
-  auto result = build(B, shape, train, batches);
-  run_passes(result->graph);
-  result->graph.plan();
-  return result;
+  return this->planned(build(B, shape, train, batches));
 }
 
 template <class Real>
-std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::look(SequenceShape shape, Look<Real>& look) {
+std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::capture(SequenceShape shape,
+                                                               Captured<Real>& captured) {
   const int count = static_cast<int>(layers_.size());
-  if (look.layer < 0 || look.layer >= count)
+  if (captured.layer < 0 || captured.layer >= count)
     throw std::out_of_range(
-        fmt::format("layer {}: the language model has layers 0 to {}", look.layer, count - 1));
-  if (layers_[static_cast<std::size_t>(look.layer)].conv)
-    throw std::out_of_range(fmt::format("layer {} is base_conv, which is no memory", look.layer));
-  auto result = build(1, shape, false, 1, &look);
+        fmt::format("layer {}: the language model has layers 0 to {}", captured.layer, count - 1));
+  if (layers_[static_cast<std::size_t>(captured.layer)].conv)
+    throw std::out_of_range(fmt::format("layer {} is base_conv, which is no memory", captured.layer));
+  auto result = build(1, shape, false, 1, &captured);
   result->graph.plan();
   return result;
 }

@@ -28,8 +28,7 @@ class LayerWeights;
 template <class Real>
 class LanguageModel final : public Model<Real> {
  public:
-  /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says. `products`: what the operands of products
-  /// are rounded to.
+  /// Vocabulary sizes are as the task says.
   LanguageModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
                 Precision products = Precision::full);
 
@@ -37,38 +36,33 @@ class LanguageModel final : public Model<Real> {
   std::unique_ptr<PieceGraphs<Real>> pieces(int B, SequenceShape shape, const PieceUse& use) override;
   /// Graphs made from now on compute the last layer at every token, as if each had an answer: to check the others against.
   void compute_every_row() { every_row_ = true; }
-  /// Throws std::out_of_range where look.layer is none, or no memory.
-  std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
+  /// Throws std::out_of_range where captured.layer is none, or no memory.
+  std::unique_ptr<ModelGraph<Real>> capture(SequenceShape shape, Captured<Real>& captured) override;
 
  private:
-  using Model<Real>::parameters_;
+  using Model<Real>::parameters_, Model<Real>::options_, Model<Real>::device_;
   /// Numbers that layers carry, of a graph that reads pieces: of this one, and of the one by which the piece before is read.
   struct Piece {
     std::vector<Carried<Real>>* carried = nullptr;
     const std::vector<Carried<Real>>* before = nullptr;
   };
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
-                                          Look<Real>* look = nullptr, const Piece& piece = {});
+                                          Captured<Real>* captured = nullptr, const Piece& piece = {});
   /// Gives the layers of a piece that goes on a place for what they begin with.
   void make_starts(ModelGraph<Real>& target, const Piece& piece);
-  void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
   bool asks_at_all(const BatchTensors& batch) const;
   bool reads_alone(int layer, const BatchTensors& batch) const;
   /// Tells whether answers are made of what the last token holds, by a decoder.
   bool decodes() const { return options_.get_string("model.decoder") == "last"; }
   Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking,
-                        Look<Real>* look, Carried<Real>* carried);
+                        Captured<Real>* captured, Carried<Real>* carried);
   Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x, Carried<Real>* carried);
   Variable<Real>* mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x);
   Variable<Real>* readout(ModelGraph<Real>& target, LayerWeights<Real>& weights, Variable<Real>* x);
 
-  Options options_;
   std::vector<LanguageLayer> layers_;
   int tokens_, answers_, width_;
-  Device device_;
-  int R_;
-  Precision products_;
   bool every_row_ = false;
   Variable<Real>* first_values_ =
       nullptr;  ///< of the graph that is being built: those of model.value_residual

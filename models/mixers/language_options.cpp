@@ -147,9 +147,8 @@ void resolve_language(Options& options, const Vocabulary& vocabulary) {
         "model.embedding",
         "model.embedding belongs to the retrieval model; embeddings of the language model have model.width numbers");
   const std::int64_t width = options.get_int("model.width");
-  for (const char* key : {"model.d_key", "model.d_value"}) {
+  for (const char* key : {"model.d_key", "model.d_value"})
     if (options.get_int(key) == 0) options.set(key, width);
-  }
   if (vocabulary.values != vocabulary.tokens || options.get_string("model.readout") == "mlp")
     options.set("model.tied_head", false);
   check_head_sizes(options);

@@ -139,7 +139,7 @@ std::unique_ptr<PieceGraphs<Real>> LanguageModel<Real>::pieces(int B, SequenceSh
   result->first = build(B, shape, use.train, 1, nullptr, {.carried = &first});
   result->next = build(B, shape, use.train, use.batches, nullptr, {.carried = &next, .before = &first});
   result->places = next[0].places;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  for (std::size_t i = 0; i < layers_.size(); ++i)
     for (const auto& [name, of_first] : first[i].ends) {
       if (next[i].asked.count(name) == 0)
         Refusals(use, shape.T)
@@ -148,7 +148,6 @@ std::unique_ptr<PieceGraphs<Real>> LanguageModel<Real>::pieces(int B, SequenceSh
                 memory_of(layers_[i].options).name, name));
       result->hands.push_back({of_first, next[i].ends.at(name), next[i].starts.at(name)});
     }
-  }
   for (auto* graph : {result->first.get(), result->next.get()}) {
     run_passes(graph->graph);
     graph->graph.plan();

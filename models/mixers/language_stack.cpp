@@ -17,9 +17,8 @@ constexpr const char* kStack = "model.stack";
 /// Options that an entry of the stack may say of a layer besides options of its memory.
 std::vector<OptionSpec> layer_options() {
   std::vector<OptionSpec> all = part_options();
-  for (const OptionSpec& spec : model_options()) {
+  for (const OptionSpec& spec : model_options())
     if (spec.name == "heads" || spec.name == "d_key" || spec.name == "d_value") all.push_back(spec);
-  }
   return all;
 }
 
@@ -27,7 +26,7 @@ void set_of_layer(Options& options, const std::vector<OptionSpec>& of_memory, co
                   const std::string& name, const std::string& text) {
   std::vector<std::string> names;
   const std::vector<OptionSpec> of_layer = layer_options();
-  for (const auto& [prefix, specs] : {std::pair{"memory", &of_memory}, {"model", &of_layer}}) {
+  for (const auto& [prefix, specs] : {std::pair{"memory", &of_memory}, {"model", &of_layer}})
     for (const OptionSpec& spec : *specs) {
       names.push_back(spec.name);
       if (spec.name != name) continue;
@@ -38,7 +37,6 @@ void set_of_layer(Options& options, const std::vector<OptionSpec>& of_memory, co
       }
       return;
     }
-  }
   const std::string near = nearest_name(name, names);
   throw OptionError(kStack, fmt::format("model.stack: '{}' has no option {}{}", entry, name,
                                         near.empty() ? "" : "; did you mean " + near + "?"));
@@ -72,9 +70,8 @@ LanguageLayer layer_of(const Options& model, const StackEntry& entry) {
         "once; write memory there, in [memories.LABEL] name = \"rule\" and law = [...]");
   if (!studied) {
     layer.options = {};
-    for (const auto& [key, value] : model.values()) {
+    for (const auto& [key, value] : model.values())
       if (key.compare(0, 6, "model.") == 0) layer.options.set(key, value);
-    }
     layer.options.set("memory.name", kind->name);
     fill_defaults(layer.options, "memory", kind->options);
   }

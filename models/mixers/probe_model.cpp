@@ -25,9 +25,8 @@ namespace {
 // Attention that exponentiates: other kernels keep the products as they are.
 bool exponentiates(const Options& options) {
   if (!memory_of(options).states.empty()) return false;
-  for (const char* key : {"memory.kernel", "memory.kappa2"}) {
+  for (const char* key : {"memory.kernel", "memory.kappa2"})
     if (options.has(key) && !options.get_string(key).starts_with("exp")) return false;
-  }
   return true;
 }
 
@@ -51,12 +50,11 @@ void make_codes(std::vector<Real>& rows, int columns, bool apart) {
       for (std::size_t i = 0; i < n; ++i) sum += x[i] * y[i];
       return sum;
     };
-    for (int pass = 0; apart && pass < 2; ++pass) {
+    for (int pass = 0; apart && pass < 2; ++pass)
       for (const std::vector<double>& y : done) {
         const double along = product(y);
         for (std::size_t i = 0; i < n; ++i) x[i] -= along * y[i];
       }
-    }
     const double length = std::sqrt(product(x));
     for (double& e : x) e /= length;
     for (std::size_t i = 0; i < n; ++i) rows[at + i] = static_cast<Real>(x[i]);
@@ -150,9 +148,8 @@ class ProbeMixer final : public Mixer<Real> {
 
   /// Open, or, where it is what a state is before the first token, as a model starts.
   Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {
-    for (const std::string& state : memory_.states) {
+    for (const std::string& state : memory_.states)
       if (name == start_name(state)) return law();
-    }
     const auto input = std::find_if(memory_.inputs.begin(), memory_.inputs.end(),
                                     [&](const MemoryInput& one) { return one.name == name; });
     if (input == memory_.inputs.end()) return this->by_law(name, law);  // which says so
@@ -260,14 +257,13 @@ void resolve_probe(Options& options, std::int64_t keys) {
     return !options.has(key) || options.at(key) == spec.default_value;
   };
   if (!is_probe(options)) {
-    for (const OptionSpec& spec : probe_options()) {
+    for (const OptionSpec& spec : probe_options())
       if (!neutral(spec))
         throw OptionError(
             "model." + spec.name,
             fmt::format(
                 "model.{} is of a probe, and this model is {}; set model.name = \"probe\", or leave it out",
                 spec.name, options.get_string("model.name")));
-    }
     return;
   }
   if (options.get_int("model.heads") != 1)
@@ -281,9 +277,8 @@ void resolve_probe(Options& options, std::int64_t keys) {
             spec.name));
   };
   for (const OptionSpec& spec : part_options()) unused(spec);
-  for (const OptionSpec& spec : model_options()) {
+  for (const OptionSpec& spec : model_options())
     if (spec.name == "init") unused(spec);
-  }
   const std::int64_t d = options.get_int("model.d_key");
   if (options.get_string("model.probe_keys") == "orthonormal" && keys > d)
     throw OptionError(
@@ -314,12 +309,7 @@ Open open_value(const MemoryInput& input) {
 template <class Real>
 ProbeModel<Real>::ProbeModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
                              Precision products)
-    : Model<Real>(device, R),
-      options_(options),
-      vocabulary_(vocabulary),
-      device_(device),
-      R_(R),
-      products_(products) {
+    : Model<Real>(options, device, R, products), vocabulary_(vocabulary) {
   build(1, {1, channels_of(vocabulary_), 1});  // the memory asks for its parameters as it is built
   parameters_.allocate();
 }
@@ -346,18 +336,11 @@ void ProbeModel<Real>::initialise(int r, std::uint64_t init_seed) {
 
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::build(int B, SequenceShape shape) {
-  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, false);
+  auto result = this->begun(B, shape, false, 1);
   Graph<Real>& g = result->graph;
-  g.set_products(products_);
-  if (this->sharing_) g.set_sharing(*this->sharing_);
   BatchTensors& batch = result->batch;
-  batch.B = B, batch.T = shape.T, batch.C = shape.C, batch.Q = shape.Q;
-  batch.tokens = g.integers({B, shape.T, shape.C});
-  batch.query = g.integers({B, shape.Q, 1});
-  batch.position = g.integers({B, shape.Q});
-  batch.target = g.integers({B, shape.Q, 1});
-  result->feature_seed = g.integers({2});
-  result->feature_draw = g.integers({1});
+  batch.target = g.integers({B, shape.Q, 1});  // looked up
+  result->redraws = true;
 
   MixerSizes sizes;
   sizes.B = B, sizes.T = shape.T, sizes.Q = shape.Q;
@@ -405,7 +388,7 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::graph(int B, SequenceShape s
 }
 
 template <class Real>
-std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::look(SequenceShape, Look<Real>&) {
+std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::capture(SequenceShape, Captured<Real>&) {
   throw OptionError("model.name", "a probe's memory has learned nothing to look at; inspect a trained one");
 }
 

@@ -46,17 +46,13 @@ class ProbeModel final : public Model<Real> {
   void derive(std::map<std::string, double>& metrics) const override;
   /// Not for training (std::logic_error).
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
-  std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
+  std::unique_ptr<ModelGraph<Real>> capture(SequenceShape shape, Captured<Real>& captured) override;
 
  private:
-  using Model<Real>::parameters_;
+  using Model<Real>::parameters_, Model<Real>::options_, Model<Real>::device_;
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape);
 
-  Options options_;
   Vocabulary vocabulary_;
-  Device device_;
-  int R_;
-  Precision products_;
 };
 
 }  // namespace crosstalk

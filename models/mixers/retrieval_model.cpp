@@ -9,7 +9,6 @@
 #include "kernels/embedding/lookup.h"
 #include "models/build.h"
 #include "models/examples.h"
-#include "models/graph/passes.h"
 #include "models/parts/model_parts.h"
 #include "models/rules/rule_memory.h"
 
@@ -37,10 +36,10 @@ class RetrievalMixer final : public Mixer<Real> {
   using Asking = typename ParameterBlock<Real>::Asking;
 
   RetrievalMixer(ModelGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
-                 const Vocabulary& vocabulary, Look<Real>* look)
+                 const Vocabulary& vocabulary, Captured<Real>* captured)
       : Mixer<Real>(target.graph, options_, sizes_of(options_, target.batch, vocabulary.values)),
         target_(target),
-        look_(look),
+        captured_(captured),
         parameters_(parameters),
         keys_(vocabulary.keys),
         second_key_(vocabulary.second_key),
@@ -183,14 +182,14 @@ class RetrievalMixer final : public Mixer<Real> {
   double scale() const override { return 1 / std::sqrt(static_cast<double>(d)); }
 
   void note(const std::string& name, Var<Real> x) override {
-    if (look_) look_->note(name, x);
+    if (captured_) captured_->note(name, x);
   }
   void note_weights(Var<Real> weights, std::optional<double> eps) override {
-    if (look_) look_->note_weights(weights, eps);
+    if (captured_) captured_->note_weights(weights, eps);
   }
-  bool wants_end() const override { return look_ != nullptr; }
+  bool wants_end() const override { return captured_ != nullptr; }
   void end(const std::string& state, Var<Real> value) override {
-    if (look_) look_->note_state(state, value);
+    if (captured_) captured_->note_state(state, value);
   }
 
  private:
@@ -275,7 +274,7 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   ModelGraph<Real>& target_;
-  Look<Real>* look_;
+  Captured<Real>* captured_;
   ParameterBlock<Real>& parameters_;
   int keys_;
   bool second_key_;
@@ -294,14 +293,10 @@ class RetrievalMixer final : public Mixer<Real> {
 template <class Real>
 RetrievalModel<Real>::RetrievalModel(const Options& options, const Vocabulary& vocabulary, Device device,
                                      int R, Precision products)
-    : Model<Real>(device, R),
-      options_(options),
+    : Model<Real>(options, device, R, products),
       vocabulary_(vocabulary),
-      value_codes_(narrow<int>(options, "model.value_codes")),
-      device_(device),
-      R_(R),
-      products_(products) {
-  this->read_inits(options_);
+      value_codes_(narrow<int>(options, "model.value_codes")) {
+  this->read_inits();
   build(1, {1, channels(), 1}, true, 1);  // the memory asks for its parameters as it is built
   this->allocate(options_.get_string("memory.name"));
 }
@@ -313,45 +308,28 @@ int RetrievalModel<Real>::channels() const {
 
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceShape shape, bool train,
-                                                              int batches, Look<Real>* look) {
-  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
+                                                              int batches, Captured<Real>* captured) {
+  auto result = this->begun(B, shape, train, batches);
   Graph<Real>& g = result->graph;
-  g.set_products(products_);
-  if (this->sharing_) g.set_sharing(*this->sharing_);
-  BatchTensors& batch = result->batch;
-  batch.B = B;
-  batch.T = shape.T;
-  batch.C = shape.C;
-  batch.Q = shape.Q;
-  result->batches = batches;
-  batch.tokens = g.integers({B, shape.T, shape.C}, batches);
-  batch.query = g.integers({B, shape.Q, 1}, batches);
-  batch.position = g.integers({B, shape.Q}, batches);
-  batch.target = g.integers({B, shape.Q}, batches);
-  result->redraws =
-      !options_.has("memory.favor_redraw") || options_.get_string("memory.favor_redraw") != "fixed";
-  result->feature_seed = g.integers({2});
-  result->feature_draw = g.integers({1});
-
-  RetrievalMixer<Real> mixer(*result, parameters_, options_, vocabulary_, look);
+  RetrievalMixer<Real> mixer(*result, parameters_, options_, vocabulary_, captured);
   const Var<Real> o = mixer.finished(build_memory(memory_of(options_), mixer));
   const int size = value_codes_ > 0 ? value_codes_ : vocabulary_.values;
   const Var<Real> read = fold(o, {B, shape.Q, 1, size});
   Variable<Real>* y = g.view(read.variable, {B, shape.Q, size});
   if (vocabulary_.numbers > 0) {
     g.keep(result->output = y);
-    result->loss = example_loss(g, read, mixer.asked(), batch);
+    result->loss = example_loss(g, read, mixer.asked(), result->batch);
   } else if (value_codes_ == 0) {
     g.keep(result->output = y);
     if (!train) result->answer_x = y;
-    result->loss = squared_loss(g, y, batch);
+    result->loss = squared_loss(g, y, result->batch);
   } else {
     const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(size)));
     y = linear(g, y, g.parameter(parameters_, parameters_.named("output_projection", {size, size}, start)),
                g.parameter(parameters_, parameters_.named("output_projection.bias", {size}, start)));
-    if (look) g.keep(result->output = linear<Real>(g, y, mixer.value_codes(), nullptr));
+    if (captured) g.keep(result->output = linear<Real>(g, y, mixer.value_codes(), nullptr));
     if (!train) result->answer_x = y, result->answer_w = mixer.value_codes();
-    result->loss = cross_entropy(g, y, mixer.value_codes(), batch);
+    result->loss = cross_entropy(g, y, mixer.value_codes(), result->batch);
   }
   g.keep(result->loss.query_loss);
   g.keep(result->loss.loss);
@@ -361,10 +339,7 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train,
                                                               int batches) {
-  auto result = build(B, shape, train, batches);
-  run_passes(result->graph);
-  result->graph.plan();
-  return result;
+  return this->planned(build(B, shape, train, batches));
 }
 
 template <class Real>
@@ -421,8 +396,9 @@ std::vector<double> RetrievalModel<Real>::half_lives(int draws) {
 }
 
 template <class Real>
-std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::look(SequenceShape shape, Look<Real>& look) {
-  auto result = build(1, shape, false, 1, &look);
+std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::capture(SequenceShape shape,
+                                                                Captured<Real>& captured) {
+  auto result = build(1, shape, false, 1, &captured);
   result->graph.plan();
   return result;
 }

@@ -26,30 +26,25 @@ namespace crosstalk {
 template <class Real>
 class RetrievalModel final : public Model<Real> {
  public:
-  /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says. `products`: what the operands
-  /// of products are rounded to.
+  /// Vocabulary sizes are as the task says.
   RetrievalModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
                  Precision products = Precision::full);
 
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
   /// See half_lives_at_start(); draws the parameters of replica 0 so often.
   std::vector<double> half_lives(int draws);
-  std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
+  std::unique_ptr<ModelGraph<Real>> capture(SequenceShape shape, Captured<Real>& captured) override;
   /// Parameters without codes that are frozen.
   std::int64_t trainable() const override;
 
  private:
-  using Model<Real>::parameters_;
+  using Model<Real>::parameters_, Model<Real>::options_, Model<Real>::device_;
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
-                                          Look<Real>* look = nullptr);
+                                          Captured<Real>* captured = nullptr);
   int channels() const;
 
-  Options options_;
   Vocabulary vocabulary_;
   int value_codes_;  ///< numbers of a value's code; 0: one-hot values
-  Device device_;
-  int R_;
-  Precision products_;
 };
 
 }  // namespace crosstalk

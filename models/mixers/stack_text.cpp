@@ -7,18 +7,16 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "models/graph/init_text.h"
+#include "models/memory.h"
 
 namespace crosstalk {
 namespace {
 
 constexpr const char* kStack = "model.stack";
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\n"), last = text.find_last_not_of(" \t\n");
-  return first == std::string::npos ? std::string() : text.substr(first, last - first + 1);
-}
 
 /// "base_conv memory(heads=2)" at its spaces outside of parentheses.
 std::vector<std::string> words_of(const std::string& stack, std::size_t most) {
@@ -98,6 +96,21 @@ OptionValue stack_value(const OptionSpec& spec, const std::string& text) {
     return number;
   }
   return text;
+}
+
+std::vector<std::pair<std::string, OptionValue>> settings_in(const std::string& text,
+                                                             const std::vector<OptionSpec>& own) {
+  std::vector<std::pair<std::string, OptionValue>> all;
+  for (const auto& [name, value] : entry_of("memory(" + text + ")").settings) {
+    const bool of_memory = name.starts_with("memory.");
+    const std::string key = of_memory ? name : "model." + name, option = key.substr(key.find('.') + 1);
+    const std::vector<OptionSpec>& specs = of_memory ? own : model_options();
+    const auto spec =
+        std::find_if(specs.begin(), specs.end(), [&](const OptionSpec& one) { return one.name == option; });
+    if (spec == specs.end()) throw std::logic_error(fmt::format("[settings] there is no option {}", key));
+    all.emplace_back(key, stack_value(*spec, value));
+  }
+  return all;
 }
 
 }  // namespace crosstalk

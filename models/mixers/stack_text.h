@@ -25,4 +25,9 @@ std::vector<StackEntry> stack_entries(const std::string& stack, std::size_t most
 /// A setting's text as a value of the option's type. Throws OptionError for model.stack.
 OptionValue stack_value(const OptionSpec& spec, const std::string& text);
 
+/// "inner=true, memory.window=2" by their whole names: options of `own` behind "memory.", others of the model. Throws
+/// std::logic_error of what is none.
+std::vector<std::pair<std::string, OptionValue>> settings_in(const std::string& text,
+                                                             const std::vector<OptionSpec>& own = {});
+
 }  // namespace crosstalk

@@ -6,23 +6,14 @@
 
 #include "models/graph/nodes.h"
 #include "models/laws.h"
+#include "models/memories/memory_file.h"
 
 namespace crosstalk {
 
 /// Options of a memory that has such a filter.
 inline std::vector<OptionSpec> filter_options() {
-  return {{.name = "units",
-           .default_value = 16,
-           .help = "hidden units of the filter's network",
-           .min = 1,
-           .max = 1024,
-           .tried = {2, 3}},
-          {.name = "length",
-           .default_value = 256,
-           .help = "distance that counts as 1",
-           .min = 2,
-           .max = 1 << 20,
-           .tried = {8}}};
+  return {memories::number("units", 16, "hidden units of the filter's network", 1, 1024, {2, 3}),
+          memories::number("length", 256, "distance that counts as 1", 2, 1 << 20, {8})};
 }
 
 /// 0, 1, 2 .. over the tokens, [1,T,1,1].

@@ -44,7 +44,7 @@ std::vector<NamedBias> named_biases(const Options& options);
 /// Words of a text, at its spaces.
 std::vector<std::string> words_of(const std::string& text);
 
-/// Name under which an input of the memory is shown (models/parts/look.h): a law may call what it learns as something else is called that
+/// Name under which an input of the memory is shown (models/parts/captured.h): a law may call what it learns as something else is called that
 /// is shown, and `inspect` reads a decay as one.
 std::string shown_as(const Options& options, const std::string& input);
 

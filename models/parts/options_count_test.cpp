@@ -2,9 +2,6 @@
 // gradients, in the retrieval model or in a language model, under every choice of the memory's other options.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <optional>
 
 #include "kernels/base/error.h"
 #include "models/testing/language.h"

@@ -150,8 +150,7 @@ std::vector<OptionSpec> before_memory() {
           {"law", "orthogonal", "xavier", "small"}),
       {"biases", "",
        "language model: projections of a layer with a bias, and, behind a minus, without one, by their names, whatever model.bias and the laws of "
-       "gates say: 'query key -beta -out_gate'"},
-  };
+       "gates say: 'query key -beta -out_gate'"}};
 }
 
 std::vector<OptionSpec> after_memory() {
@@ -193,8 +192,7 @@ std::vector<OptionSpec> after_memory() {
           "out_deviation", "scaled",
           "language model: whether the output projection of a layer starts divided by sqrt(2 layers), where "
           "model.weight_deviation says so (scaled), as the others (plain), or at 0, that of a memory (zero)",
-          {"scaled", "plain", "zero"}),
-  };
+          {"scaled", "plain", "zero"})};
 }
 
 }  // namespace

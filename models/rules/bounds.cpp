@@ -15,12 +15,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Bounds product(Bounds a, Bounds b) {
   Bounds out{kInfinity, -kInfinity};
-  for (double x : {a.low, a.high}) {
+  for (double x : {a.low, a.high})
     for (double y : {b.low, b.high}) {
       const double p = x == 0 || y == 0 ? 0 : x * y;
       out = {std::min(out.low, p), std::max(out.high, p)};
     }
-  }
   return out;
 }
 

@@ -142,9 +142,8 @@ class Writer {
 
   void reading(const Uses& uses) {
     Uses own;
-    for (Value node : order({law_.read})) {
+    for (Value node : order({law_.read}))
       for (Value a : node->args) ++own[a];
-    }
     settle(law_.read, law_.before ? uses : own);
     out_.push_back("read " + text(law_.read, level_sum));
   }
@@ -196,13 +195,11 @@ void Writer::steps_of_states() {
 
 std::vector<std::string> Writer::steps() {
   std::vector<Value> all = law_.roots();
-  for (const LawState& one : law_.states) {
+  for (const LawState& one : law_.states)
     if (one.start) all.push_back(one.start);
-  }
   Uses uses;
-  for (Value node : order(all)) {
+  for (Value node : order(all))
     for (Value a : node->args) ++uses[a];
-  }
   for (Value root : law_.roots()) ++uses[root];
   for (const LawState& one : law_.states) {
     if (one.name == "S" && one.shape == Shape{kV, kK} && !one.start) continue;
@@ -254,9 +251,8 @@ std::string expression_text(const Law& law, Value root, bool names) {
     lengths[node] = length;
   }
   if (lengths.at(root) >= kLongest) return "(a long expression)";
-  for (Value node : order({root})) {
+  for (Value node : order({root}))
     if (names && is_learned_kind(node->kind)) writer.names_[node] = node->name;
-  }
   return writer.text(root, level_sum);
 }
 

@@ -1,29 +1,24 @@
 // Compiled laws (kernels/rule/rule_source.h) against the CPU's interpreter in double: what is read, states at the end, all gradients.
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "kernels/base/device/nvrtc.h"
 #include "kernels/base/error.h"
 #include "kernels/rule/rule_source.h"
 #include "kernels/testing/cuda_test.h"
+#include "kernels/testing/refused.h"
 #include "models/rules/law.h"
 #include "models/rules/law_examples.h"
 #include "models/rules/program.h"
 #include "models/rules/rule_run.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::compiled_test {
 
 std::shared_ptr<const RuleProgram> program_at(const std::string& text, bool beside, int K, int V) {
   const std::unique_ptr<Law> law = parse_law(steps_of(text), {});
   return program_of(*law, cut(*law, beside), K, V);
 }
 const std::string& example(const std::string& name) {
-  for (const Example& one : examples()) {
+  for (const Example& one : examples())
     if (one.name == name) return one.law;
-  }
   throw std::logic_error("no example " + name);
 }
 
@@ -31,7 +26,7 @@ template <class Real>
 std::vector<std::vector<Real>> ran(const RuleRun<Real>& run, int times = 1) {
   Exec exec;
   exec.device = run.op().device;
-  for (int i = 0; i < times; ++i) {
+  for (int i = 0; i < times; ++i)
     if (exec.device == Device::cuda) {
       const CudaStream stream;
       exec.stream = stream.get();
@@ -40,13 +35,14 @@ std::vector<std::vector<Real>> ran(const RuleRun<Real>& run, int times = 1) {
     } else {
       forward(exec, run.op()), backward(exec, run.op());
     }
-  }
   return run.results();
 }
 
 /// Sources are the compiler's, without a GPU: a law of every kind of operation, and the shapes that registers do not divide evenly.
 TEST(CompiledRule, SourcesCompile) {
-  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+  if (!nvrtc().found) {
+    GTEST_SKIP() << nvrtc().missing;
+  }
   for (const char* name : {"fwm", "nonsense", "gsa", "m2rnn"}) {
     const bool odd = std::string(name) != "nonsense";
     const RuleSource source =
@@ -57,13 +53,11 @@ TEST(CompiledRule, SourcesCompile) {
   }
 }
 TEST(CompiledRule, WhatDoesNotCompileSaysSo) {
-  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
-  try {
-    compile_cuda("this is no program", 90, "the law");
-    FAIL() << "compiled";
-  } catch (const DeviceError& error) {
-    EXPECT_NE(std::string(error.what()).find("NVRTC"), std::string::npos) << error.what();
+  if (!nvrtc().found) {
+    GTEST_SKIP() << nvrtc().missing;
   }
+  const auto found = checks::refused<DeviceError>([] { compile_cuda("this is no program", 90, "the law"); });
+  EXPECT_TRUE(found.says("NVRTC")) << found.why;
 }
 TEST(CompiledRule, StatesThatFitNoBlockAreRefused) {
   EXPECT_NE(rule_source(*program_at(example("fwm"), false, 256, 128), false, false).refused, "");
@@ -79,11 +73,15 @@ class CompiledLaw : public ::testing::TestWithParam<Example> {
  protected:
   void SetUp() override {
     checks::want_cuda();
-    if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+    if (!nvrtc().found) {
+      GTEST_SKIP() << nvrtc().missing;
+    }
   }
 };
 TEST_P(CompiledLaw, IsTheInterpretersOnCuda) {
-  if (GetParam().law.find("solve(") != std::string::npos) GTEST_SKIP() << "not compiled";
+  if (GetParam().law.find("solve(") != std::string::npos) {
+    GTEST_SKIP() << "not compiled";
+  }
   struct Case {
     RuleRunSize size;
     int K, V;
@@ -104,7 +102,9 @@ TEST_P(CompiledLaw, IsTheInterpretersOnCuda) {
   }
 }
 TEST_P(CompiledLaw, HasTheSameBitsInPacksAndAgainOnCuda) {
-  if (GetParam().law.find("solve(") != std::string::npos) GTEST_SKIP() << "not compiled";
+  if (GetParam().law.find("solve(") != std::string::npos) {
+    GTEST_SKIP() << "not compiled";
+  }
   const auto program = program_at(GetParam().law, false, 20, 24);
   const RuleRunSize alone{1, 2, 19, 0, true};
   RuleRunSize pack = alone;
@@ -117,5 +117,4 @@ TEST_P(CompiledLaw, HasTheSameBitsInPacksAndAgainOnCuda) {
 INSTANTIATE_TEST_SUITE_P(Laws, CompiledLaw, ::testing::ValuesIn(examples()),
                          [](const auto& one) { return one.param.name; });
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::compiled_test

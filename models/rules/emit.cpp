@@ -117,13 +117,12 @@ bool Emitter::array(Value x) const {
 /// Values that an operation reads, with those that go together with it.
 std::vector<Value> Emitter::arguments(Value node) const {
   std::vector<Value> out;
-  for (Value a : node->args) {
+  for (Value a : node->args)
     if (absorbed_.count(a) != 0) {
       for (Value inner : arguments(a)) out.push_back(inner);
     } else {
       out.push_back(a);
     }
-  }
   return out;
 }
 
@@ -145,7 +144,7 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
     const auto& users = users_[x];
     return roots.count(x) == 0 && std::all_of(users.begin(), users.end(), f);
   };
-  for (Value node : nodes) {
+  for (Value node : nodes)
     if (node->kind == Kind::transpose) {
       const bool products = only(node, [](Value user) { return user->kind == Kind::matmul; });
       if (!is_matrix(node) || products) aliases_.insert(node);
@@ -158,7 +157,6 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
       });
       if (pairs) aliases_.insert(node);
     }
-  }
   for (Value node : nodes) {
     const auto take = [&](Value part) {
       if (used_once(part) && absorbed_.count(part) == 0 && aliases_.count(part) == 0) absorbed_.insert(part);
@@ -219,17 +217,15 @@ std::vector<Value> Emitter::scheduled(const std::vector<Value>& nodes) const {
     for (Value a : arguments(node)) out.insert(stored(a));
     return out;
   };
-  for (Value node : nodes) {
+  for (Value node : nodes)
     for (Value a : read(node)) {
       ++users[a];
       if (made.count(a) != 0) ++waits[node], waiting[a].push_back(node);
     }
-  }
   for (const auto& [node, place] : wanted_at_) ++users[node];
   std::vector<Value> ready, out;
-  for (Value node : nodes) {
+  for (Value node : nodes)
     if (waits.count(node) == 0) ready.push_back(node);
-  }
   while (!ready.empty()) {
     const auto more = [&](Value node) {
       if (numbers(node) == 1 &&
@@ -244,16 +240,14 @@ std::vector<Value> Emitter::scheduled(const std::vector<Value>& nodes) const {
     };
     auto best = ready.begin();
     int fewest = more(*best);
-    for (auto it = best + 1; it != ready.end(); ++it) {
+    for (auto it = best + 1; it != ready.end(); ++it)
       if (const int held = more(*it); held < fewest) best = it, fewest = held;
-    }
     const Value node = *best;
     ready.erase(best);
     out.push_back(node);
     for (Value a : read(node)) --users.at(a);
-    for (Value next : waiting[node]) {
+    for (Value next : waiting[node])
       if (--waits.at(next) == 0) ready.push_back(next);
-    }
   }
   return out;
 }
@@ -322,12 +316,11 @@ RuleOperation Emitter::operation(Value node) const {
 }
 
 int Emitter::free_place(int numbers, Value node) {
-  for (Block& block : blocks_) {
+  for (Block& block : blocks_)
     if (!block.held && block.numbers == numbers) {
       block.held = node;
       return block.place;
     }
-  }
   const int place = numbers < 4 ? end_ : aligned(end_);
   blocks_.push_back({place, numbers, node});
   end_ = place + numbers;
@@ -399,9 +392,8 @@ void Emitter::release(Value node, int now) {
     const Value x = stored(a);
     const auto last = last_.find(x);
     if (last == last_.end() || last->second != now) continue;
-    for (Block& block : blocks_) {
+    for (Block& block : blocks_)
       if (block.held == x) block.held = nullptr;
-    }
   }
 }
 
@@ -439,14 +431,12 @@ std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Valu
     const bool leaf = node->is_leaf() && node->kind != Kind::ones && node->kind != Kind::eye;
     if (!leaf && absorbed_.count(node) == 0 && aliases_.count(node) == 0) todo.push_back(node);
   }
-  for (const auto& [node, place] : outputs) {
+  for (const auto& [node, place] : outputs)
     if (node == stored(node)) wanted_at_.try_emplace(node, place);
-  }
   todo = scheduled(todo);
   const int never = static_cast<int>(todo.size());
-  for (int now = 0; now < never; ++now) {
+  for (int now = 0; now < never; ++now)
     for (Value a : arguments(todo[static_cast<std::size_t>(now)])) last_[stored(a)] = now;
-  }
   for (const auto& [node, place] : outputs) last_[stored(node)] = never;
   // A replaced value stands in a block of its own that others may have after it.
   for (const Value leaf : places_.replaced)

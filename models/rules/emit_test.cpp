@@ -5,13 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "kernels/rule/rule_execute.h"
 #include "models/rules/walk.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::emit_test {
 
 constexpr int kKeys = 4, kValues = 3;
 int size_of(int letter) { return sized(letter, kKeys, kValues); }
@@ -59,9 +56,8 @@ class EmittedPart : public ::testing::Test {
       roots.push_back(node);
       if (to) places_.replaced.insert(to);
     }
-    for (Value node : order(roots)) {
+    for (Value node : order(roots))
       if (node->kind == Kind::number) places_.constants.try_emplace(node->value, 0);
-    }
     places_.constants.try_emplace(0, 0), places_.constants.try_emplace(1, 0);
     for (auto& [x, place] : places_.constants) place = take(1);
     std::vector<std::pair<Value, int>> at;
@@ -88,10 +84,9 @@ class EmittedPart : public ::testing::Test {
     }
     for (const auto& [node, place] : at)
       close(walked(node), &memory[static_cast<std::size_t>(place)], fmt::format("output at {}", place));
-    for (const auto& [x, place] : places_.of) {
+    for (const auto& [x, place] : places_.of)
       if (places_.replaced.count(x) == 0)
         close(numbers(x), &memory[static_cast<std::size_t>(place)], x->name + " stays");
-    }
     places_.replaced.clear(), places_.constants.clear();
   }
   std::vector<double> walked(Value node) const {
@@ -242,5 +237,4 @@ TEST_F(EmittedPart, OutputsMoveOutOfEachOthersWay) {
   expect({{late, v}, {g.add(v, late), nullptr}, {w, k}, {k, w}});
 }
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::emit_test

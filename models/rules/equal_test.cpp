@@ -2,9 +2,6 @@
 // gradients in double and in float. And all laws cut at any token.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <set>
 
 #include "kernels/base/error.h"
 #include "models/rules/applied.h"
@@ -12,8 +9,7 @@
 #include "models/rules/law_examples.h"
 #include "models/rules/memory_law.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::equal_test {
 
 struct Same {
   std::string memory, law;
@@ -190,5 +186,4 @@ TEST(RuleForms, AreThoseOfTheLaw) {
             (All{"recurrent"}));
 }
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::equal_test

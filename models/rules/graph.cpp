@@ -318,9 +318,8 @@ std::vector<Value> order(const std::vector<Value>& roots,
         stack.push_back({node, true});
         std::vector<Value> found;
         const std::vector<Value>& below = parts ? found = parts(node) : node->args;
-        for (auto a = below.rbegin(); a != below.rend(); ++a) {
+        for (auto a = below.rbegin(); a != below.rend(); ++a)
           if (done.count(*a) == 0) stack.push_back({*a, false});
-        }
       }
     }
   }
@@ -329,18 +328,16 @@ std::vector<Value> order(const std::vector<Value>& roots,
 
 std::set<Value> reaching(const std::vector<Value>& roots, const std::function<bool(Value)>& leaf) {
   std::set<Value> found;
-  for (Value node : order(roots)) {
+  for (Value node : order(roots))
     if (leaf(node) ||
         std::any_of(node->args.begin(), node->args.end(), [&](Value a) { return found.count(a) != 0; }))
       found.insert(node);
-  }
   return found;
 }
 
 bool holds(Value root, const std::function<bool(Value)>& leaf) {
-  for (Value node : order({root})) {
+  for (Value node : order({root}))
     if (leaf(node)) return true;
-  }
   return false;
 }
 bool has_state(Value root) {

@@ -96,9 +96,8 @@ Hoist<Real>::Hoist(Mixer<Real>& m, const Law& law) : m_(m), law_(law) {
 
 template <class Real>
 void Hoist<Real>::count(const std::vector<Value>& roots) {
-  for (Value node : order(roots)) {
+  for (Value node : order(roots))
     for (Value a : node->args) ++uses_[a];
-  }
   for (Value root : roots) ++uses_[root];
 }
 
@@ -310,9 +309,7 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
     case Kind::mul:
     case Kind::columns:
     case Kind::rows:
-      if (first || second) {
-        return scaled(first ? *first : *second, args[first ? 1 : 0]);
-      }
+      if (first || second) return scaled(first ? *first : *second, args[first ? 1 : 0]);
       return both([](auto x, auto y) { return x * y; });
     case Kind::div:
       if (const Value a = own_ ? rms_of(node) : nullptr; a && centred_of(a)) {

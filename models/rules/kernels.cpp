@@ -107,8 +107,7 @@ const LawKernel* kernel_of_law(const std::string& memory) {
                               .states = {nullptr, nullptr, "S", "b"},
                               .begin = {{}, {}, x("start"), x("start_b")}});
        }},
-      {"ttt_mlp",
-       [](auto& m, const auto& x) {
+      {"ttt_mlp", [](auto& m, const auto& x) {
          return network_read(m, x("q"), x("k"),
                              {.hidden = hidden(m.K),
                               .biases = true,
@@ -119,8 +118,7 @@ const LawKernel* kernel_of_law(const std::string& memory) {
                               .bias = x("bias"),
                               .states = {"W1", "b1", "W2", "b2"},
                               .begin = {x("w1_0"), x("b1_0"), x("w2_0"), x("b2_0")}});
-       }},
-  };
+       }}};
   const auto found = all.find(memory);
   return found == all.end() ? nullptr : &found->second;
 }

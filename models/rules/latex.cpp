@@ -79,9 +79,8 @@ class Equations {
     for (const LawState& one : law.states) taken.insert(one.name);
     for (const Learned& one : law.learned) taken.insert(one.name);
     const auto free = [&](std::initializer_list<const char*> names) {
-      for (const char* name : names) {
+      for (const char* name : names)
         if (taken.count(name) == 0) return fmt::format("\\mathbf{{{}}}", name);
-      }
       return std::string("\\hat{\\mathbf{v}}");
     };
     read_ = free({"o", "y"}), token_ = free({"x", "u"});
@@ -93,15 +92,13 @@ class Equations {
       if (repeated_.empty() && clear) repeated_ = letter;
     }
     if (repeated_.empty()) repeated_ = "part";
-    for (const LawGradient& one : law.gradients) {
+    for (const LawGradient& one : law.gradients)
       if (!one.of->is_leaf()) gradients_.emplace(one.gradient, &one);
-    }
   }
 
   std::vector<std::string> all() {
-    for (const LawState& one : law_.states) {
+    for (const LawState& one : law_.states)
       if (one.start) equation(symbol(one.name, one.shape, "0"), one.start);
-    }
     values(false);
     if (law_.before) reading();
     for (const LawState& one : law_.states) equation(symbol(one.name, one.shape, "t"), one.step);
@@ -125,9 +122,8 @@ class Equations {
   /// Gives a long value that stands in several places an equation of its own.
   void name_what_repeats(Value root) {
     std::map<Value, int> long_;
-    for (Value node : in_order(behind_ ? std::vector<Value>{law_.read} : law_.roots())) {
+    for (Value node : in_order(behind_ ? std::vector<Value>{law_.read} : law_.roots()))
       for (Value a : shown(node)) uses_[behind_][a].insert(node);
-    }
     for (Value node : in_order({root})) {
       int length = node->is_leaf() || node->kind == Kind::transpose ? 0 : 1;
       for (Value a : shown(node)) length = std::min(kLong, length + long_[a]);
@@ -197,10 +193,9 @@ class Equations {
   }
   Text named(Value node) const {
     if (const auto it = names_.find(node); it != names_.end()) return {it->second, level_atom};
-    for (const LawState& one : law_.states) {
+    for (const LawState& one : law_.states)
       if (!behind_ && one.step == node && !node->is_leaf())
         return {symbol(one.name, one.shape, "t"), level_atom};
-    }
     return spelled(node);
   }
 
@@ -297,9 +292,7 @@ Text Equations::pair(Value node) const {
     if (a == b && number_a) return {text(a, level_atom) + "^{2}", level_power};
     const auto is_one = [](Value x) { return x->kind == Kind::number && x->name.empty() && x->value == 1; };
     if (is_one(a) || is_one(b)) return named(is_one(a) ? b : a);
-    if (number_a || number_b) {
-      return product(number_a ? a : b, number_a ? b : a, level_product);
-    }
+    if (number_a || number_b) return product(number_a ? a : b, number_a ? b : a, level_product);
     return {text(a, level_entries) + " \\odot " + text(b, level_product), level_entries};
   }
   if (number_b) return {fmt::format("\\frac{{{}}}{{{}}}", named(a).tex, named(b).tex), level_atom};

@@ -8,8 +8,7 @@
 
 #include "models/rules/law_examples.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::latex_test {
 
 using Lines = std::vector<std::string>;
 
@@ -131,5 +130,4 @@ TEST(RuleLatex, IsWholeForEveryLaw) {
   }
 }
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::latex_test

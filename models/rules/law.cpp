@@ -22,9 +22,8 @@ bool has_meaning(const std::string& name) {
 int place_of(const Tree& tree, const std::string& name) {
   if (tree.name == name && (tree.kind == Tree::Kind::name || tree.kind == Tree::Kind::call))
     return tree.column;
-  for (const auto& part : tree.parts) {
+  for (const auto& part : tree.parts)
     if (const int at = place_of(*part, name)) return at;
-  }
   return 0;
 }
 
@@ -47,11 +46,10 @@ class Reader {
       return std::none_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.name == name; });
     };
     if (no_step("head")) values_.names()["head"] = g_.leaf(Kind::given, "head", {});
-    for (const NamedNumber& one : numbers) {
+    for (const NamedNumber& one : numbers)
       if (no_step(one.name))
         values_.names()[one.name] =
             memory && memory->study ? g_.number(one.value) : g_.named_number(one.name, one.value);
-    }
     for (std::size_t i = 0; memory && i < memory->inputs.size(); ++i) {
       const Learned& one = memory->inputs[i];
       if (std::any_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.name == one.name; }))
@@ -67,9 +65,8 @@ class Reader {
       values_.at_step(static_cast<int>(i) + 1);
       if (steps_[i].kind == Step::Kind::state) declare(steps_[i]);
     }
-    for (const Step& step : steps_) {
+    for (const Step& step : steps_)
       if (step.value) values_.differentiate_by(*step.value);
-    }
     const bool own = values_.is_state("S");
     if (!own) add_state("S", {kV, kK});
     std::size_t last = 0;
@@ -117,7 +114,7 @@ class Reader {
   /// A state's name behind its last change means what it is now, and what saw it before is gone.
   void settle() {
     settled_ = true;
-    for (auto& [name, node] : values_.names()) {
+    for (auto& [name, node] : values_.names())
       if (LawState* one = values_.state_at(name)) {
         values_.settled(name, node);
         one->step = values_.expanded(node);
@@ -125,7 +122,6 @@ class Reader {
       } else if (node && has_state(values_.expanded(node))) {
         node = nullptr;
       }
-    }
   }
 
   void statement(const Step& step) {
@@ -209,12 +205,11 @@ class Reader {
       return n->kind == Kind::parameter && !(memory_ && is_input(n->name));
     };
     if (memory_ && memory_->given && holds(node, weight)) return;
-    for (Value n : order({node})) {
+    for (Value n : order({node}))
       if (!memory_ && n->kind == Kind::parameter && !n->name.starts_with(step.name + "_start"))
         values_.fail(
             step.column,
             fmt::format("a start has parameters of its own: state {}[...] = parameter(...)", step.name));
-    }
     state.start = node;
   }
 
@@ -266,14 +261,12 @@ class Reader {
             at->second.first, at->second.second,
             fmt::format("nothing that is read depends on the state {}; take its steps away", one.name));
     }
-    for (const auto& [name, at] : set_at_) {
+    for (const auto& [name, at] : set_at_)
       if (!values_.used(name))
         throw LawError(at.first, at.second, fmt::format("{} is never used; take the step away", name));
-    }
     std::vector<Value> all = law_->roots();
-    for (const LawState& one : states) {
+    for (const LawState& one : states)
       if (one.start) all.push_back(one.start);
-    }
     for (auto one = law_->learned.rbegin(); one != law_->learned.rend(); ++one) {
       const Value leaf = g_.leaf(one->kind, one->name, one->shape);
       if (one->made && holds_any(all, leaf)) all.push_back(one->made);

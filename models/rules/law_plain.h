@@ -36,9 +36,8 @@ class Tape {
   }
   int map(std::string_view f, int a) {
     const double x = at(a);
-    for (const char* bent : {"relu", "abs", "sign", "positive", "sqrt", "inverse", "log"}) {
+    for (const char* bent : {"relu", "abs", "sign", "positive", "sqrt", "inverse", "log"})
       if (f == bent) away(x);
-    }
     return push({'f', a, -1, function(f, x), f});
   }
   double at(int i) const { return all_[static_cast<std::size_t>(i)].value; }
@@ -47,12 +46,10 @@ class Tape {
   std::vector<int> gradients(int of, const std::vector<int>& wanted, const std::vector<int>& walls = {}) {
     const auto index = [](int i) { return static_cast<std::size_t>(i); };
     std::vector<char> active(index(of) + 1), stop(index(of) + 1);
-    for (int w : walls) {
+    for (int w : walls)
       if (w <= of) stop[index(w)] = 1;
-    }
-    for (int w : wanted) {
+    for (int w : wanted)
       if (w <= of) active[index(w)] = stop[index(w)] = 1;
-    }
     for (std::size_t i = 0; i <= index(of); ++i) {
       const Number& n = all_[i];
       if (stop[i]) continue;
@@ -176,9 +173,8 @@ class Evaluator {
     for (const auto& [name, x] : own.numbers) names_[name] = constant(x);
     for (std::size_t i = 0; i < text.size(); ++i)
       steps_.push_back(parse_step(text[i], static_cast<int>(i) + 1));
-    for (const auto& [name, numbers] : given) {
+    for (const auto& [name, numbers] : given)
       for (double x : numbers) inputs_[name].push_back(tape.leaf(x));
-    }
     for (const Step& step : steps_) {
       if (step.kind != Step::Kind::state) continue;
       begin(step, 0);
@@ -186,9 +182,8 @@ class Evaluator {
                                   step.sizes.size() > 1 ? size(*step.sizes[1]) : 1, step.value.get());
     }
     if (states.count("S") == 0) states["S"] = started("S", s.V, s.K, nullptr);
-    for (const Step& step : steps_) {
+    for (const Step& step : steps_)
       if (step.kind != Step::Kind::read && states.count(step.name) != 0) last_ = &step;
-    }
     for (int t = 0; t < s.T; ++t) token(t);
   }
   Tape tape;
@@ -213,9 +208,8 @@ class Evaluator {
   }
   Matrix made(int rows, int columns, const auto& f) {
     Matrix y{rows, columns, {}, false};
-    for (int i = 0; i < rows; ++i) {
+    for (int i = 0; i < rows; ++i)
       for (int j = 0; j < columns; ++j) y.x.push_back(f(i, j));
-    }
     return y;
   }
   Matrix number(int x) { return {1, 1, {x}, false}; }
@@ -351,13 +345,12 @@ class Evaluator {
     const int n = a.rows;
     const auto entry = [n](int i, int j) { return static_cast<std::size_t>(i * n + j); };
     const auto row = [](int i) { return static_cast<std::size_t>(i); };
-    for (int c = 0; c < n; ++c) {
+    for (int c = 0; c < n; ++c)
       for (int i = c + 1; i < n; ++i) {
         const int by = tape.div(a.at(i, c), a.at(c, c));
         for (int j = c; j < n; ++j) a.x[entry(i, j)] = tape.sub(a.at(i, j), tape.mul(by, a.at(c, j)));
         b.x[row(i)] = tape.sub(b.x[row(i)], tape.mul(by, b.x[row(c)]));
       }
-    }
     for (int i = n; i-- > 0;) {
       for (int j = i + 1; j < n; ++j) b.x[row(i)] = tape.sub(b.x[row(i)], tape.mul(a.at(i, j), b.x[row(j)]));
       b.x[row(i)] = tape.div(b.x[row(i)], a.at(i, i));

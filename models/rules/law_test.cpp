@@ -11,8 +11,7 @@
 
 #include "models/rules/law_examples.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::law_test {
 
 using Steps = std::vector<std::string>;
 
@@ -99,12 +98,7 @@ TEST(RuleLaw, ANamedNumberKeepsItsName) {
 
 // What a text may not say of a square matrix, gradients still do: 1 / x is the slope of log.
 TEST(RuleLaw, EntriesOfASquareMatrixAreInverted) {
-  EXPECT_NO_THROW(accept_law({
-      "state H[K, K]",
-      "H += k k^T",
-      "S += v k^T",
-      "read S (1 / (H + 2)) q",
-  }));
+  EXPECT_NO_THROW(accept_law({"state H[K, K]", "H += k k^T", "S += v k^T", "read S (1 / (H + 2)) q"}));
   EXPECT_NO_THROW(accept_law(
       {"state H[K, K]", "H += k k^T + 0.1 grad(sum(log(H + k k^T)), H)", "S += v k^T", "read S H q"}));
 }
@@ -355,8 +349,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "1:1: this is a K x V matrix, and a V x K matrix is wanted; is a transpose ^T missing?"},
       {{"S += v k^T", "read q^T S^T"},
        "2:1: this is a row over V, and a vector over V is wanted; is a transpose ^T missing?"},
-      {{""}, "1:1: a name, state or read is wanted here, not the end"},
-  };
+      {{""}, "1:1: a name, state or read is wanted here, not the end"}};
   for (const Refused& one : all) EXPECT_EQ(refusal(one.law), one.message) << one.law[0].substr(0, 60);
 }
 
@@ -452,5 +445,4 @@ TEST(RuleLaw, MutatedLawsAreRefusedAtAPlaceOrReadBack) {
   EXPECT_GT(refused, 5000);
 }
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::law_test

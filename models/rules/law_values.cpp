@@ -50,9 +50,8 @@ bool is_square(Value a) { return a->shape.rows == a->shape.columns && !a->shape.
 }  // namespace
 
 LawState* LawValues::state_at(const std::string& name) const {
-  for (LawState& one : law_.states) {
+  for (LawState& one : law_.states)
     if (one.name == name) return &one;
-  }
   return nullptr;
 }
 
@@ -493,13 +492,12 @@ Value LawValues::learn(const Tree& tree) {
   const bool own = memory_ && !memory_->study && !reads_;  // which may call an input so
   if (is_state(base) || (base == "read" && !own)) base += starts_ ? "_start" : "_" + tree.name;
   one.name = learned_here_ == 1 ? base : fmt::format("{}_{}", base, learned_here_);
-  for (const Learned& other : law_.learned) {
+  for (const Learned& other : law_.learned)
     if (other.name == one.name && !other.made)
       fail(tree.column,
            fmt::format(
                "the parameter {} is there already; give this one a name of its own first: name = {}(...)",
                one.name, tree.name));
-  }
   if (parameter && one.init.empty()) one.init = "uniform", one.numbers = {1};
   for (std::size_t i = 0; memory_ && i < memory_->inputs.size(); ++i)
     if (memory_->inputs[i].name == definition_) one.each_write = memory_->inputs[i].each_write;

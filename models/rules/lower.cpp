@@ -41,9 +41,8 @@ class Lowering {
     }
     for (const Asked& one : asked()) all.push_back(query_of(one)), add(all, one.log_gain);
     all.push_back(after());
-    for (Value node : order(all)) {
+    for (Value node : order(all))
       if (node->kind == Kind::input) wanted_.insert(node->name);
-    }
     all.insert(all.begin(), scans.begin(), scans.end());
     // Inputs of a memory are asked for in the order of its text; what only the reading behind the states needs, then.
     std::vector<Value> inputs, first = all;
@@ -141,9 +140,8 @@ class Lowering {
   Var<Real> of_state(const Asked& asked, Var<Real> q) {
     const std::string& name = asked.state;
     const StatePlan* plan = nullptr;
-    for (const StatePlan& one : plan_.states) {
+    for (const StatePlan& one : plan_.states)
       if (one.name == name) plan = &one;
-    }
     const RecurrencePlan& r = *plan->recurrence;
     const Shape kept = law_.state(name).shape, shape = plan->transposed ? kept.transposed() : kept;
     const auto optional = [&](Value x) { return x ? hoist_.value(x) : Var<Real>{}; };

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <map>
 
 #include "models/apply_model.h"
 #include "models/rules/latex.h"
@@ -14,15 +13,13 @@
 #include "models/rules/report.h"
 #include "models/rules/rule_memory.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::lower_test {
 
 TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
   std::map<std::string, std::string> reasons;
-  for (const Example& one : examples()) {
+  for (const Example& one : examples())
     if (const std::string reason = rule_of(one.law, {}).plan.reason; !reason.empty())
       reasons[one.name] = reason;
-  }
   const std::map<std::string, std::string> wanted = {
       {"fwm", "S: it is not linear in S: S is divided by what depends on S"},
       {"m2rnn", "S: it is not linear in S: tanh() of the state"},
@@ -58,8 +55,7 @@ TEST(LoweredRules, LargeLawsAreRecognisedOrNotInNoTime) {
       "S = tanh(S); " + repeated("S += (v - S k) k^T; ", 60) + "read S q",
       repeated("S = S (I - k k^T); ", 60) + "S += v k^T; read S q",
       doubled("sigmoid(token)"),
-      doubled("2"),
-  };
+      doubled("2")};
   for (const std::string& law : laws) {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_NO_THROW(rule_of(law, {})) << law.substr(0, 60);
@@ -138,8 +134,7 @@ TEST(LoweredRules, QuotientsThatEnginesRead) {
       {gates + "n = f n + i k; read S q / max(abs(n^T q), 2)", ""},
       {gates + "n = f n + i k; read S q / max(n^T q, 1)", ""},
       {"state z[K]; S += (v - S k) k^T; z += k; read S q / (z^T q)", ""},
-      {sums + "read S q / max(abs(z^T q), 1)", ""},
-  };
+      {sums + "read S q / max(abs(z^T q), 1)", ""}};
   for (const Divided& one : all) {
     SCOPED_TRACE(one.law);
     const Rule& rule = rule_of(one.law, {{"c", 0.5}});
@@ -153,5 +148,4 @@ TEST(LoweredRules, QuotientsThatEnginesRead) {
   }
 }
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::lower_test

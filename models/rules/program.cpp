@@ -22,9 +22,8 @@ class Cutter {
     return without(root);
   }
   Value leaf(Value value, RulePer per) {
-    for (const ProgramInput& one : out_.inputs) {
+    for (const ProgramInput& one : out_.inputs)
       if (one.value == value && one.per == per) return one.leaf;
-    }
     const Value leaf = g_.leaf(Kind::input, fmt::format("in.{}", out_.inputs.size()), value->shape);
     out_.inputs.push_back({per, value, leaf});
     return leaf;
@@ -99,9 +98,8 @@ class Layout {
     program_->state_gradient = next_;  // each as far from here as its state from place 0
     for (Value g : state_gradients_) places_.of[g] = take_state(g->shape);
     program_->gradients = next_;
-    for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
+    for (std::size_t i = 0; i < cut_.inputs.size(); ++i)
       program_->inputs[i].gradient = places_.of[input_gradients_[i]] = take(cut_.inputs[i].leaf->shape);
-    }
     program_->gradients_end = next_;
     places_.of[read_gradient_] = program_->output_gradient = take(law_.read->shape);
     const int backward = next_;
@@ -121,10 +119,9 @@ class Layout {
     program_->step_again = part(again, states, backward, b);
     // A reading leaves gradients of states that it does not look at as they are.
     std::set<Value> added;
-    for (const auto& [x, to] : read_adjoint_) {
+    for (const auto& [x, to] : read_adjoint_)
       if (std::find(state_gradients_.begin(), state_gradients_.end(), to) != state_gradients_.end())
         added.insert(to);
-    }
     program_->read_back = part(read_back_, added, backward, b);
     program_->step_back = part(step_back_, gradients, backward, b);  // states stay
     program_->start_back = part(start_back_, {}, backward, b);
@@ -222,10 +219,9 @@ class Layout {
       return std::any_of(x->args.begin(), x->args.end(), matrix);
     };
     std::map<Value, Value> leaves;
-    for (Value node : needed) {
+    for (Value node : needed)
       if (of_step.count(node) != 0 && sums(node))
         leaves[node] = g_.leaf(Kind::input, fmt::format("kept.{}", leaves.size()), node->shape);
-    }
     for (auto& [x, to] : step_adjoint_) x = g_.replaced(x, leaves);
     roots.clear();
     for (const auto& [x, to] : step_adjoint_) roots.push_back(x);
@@ -241,16 +237,13 @@ class Layout {
   void place_constants() {
     std::vector<Value> roots = cut_.steps;
     roots.push_back(cut_.read);
-    for (Value x : cut_.starts) {
+    for (Value x : cut_.starts)
       if (x) roots.push_back(x);
-    }
-    for (const auto* adjoint : {&step_adjoint_, &read_adjoint_, &start_adjoint_}) {
+    for (const auto* adjoint : {&step_adjoint_, &read_adjoint_, &start_adjoint_})
       for (const auto& [x, to] : *adjoint) roots.push_back(x);
-    }
     std::set<double> all = {0, 1};
-    for (Value node : order(roots)) {
+    for (Value node : order(roots))
       if (node->kind == Kind::number) all.insert(node->value);
-    }
     for (double x : all) places_.constants[x] = next_++;
   }
   void constants() {
@@ -308,11 +301,10 @@ CutLaw cut(Law& law, bool beside, const GivenStarts& given) {
   Value read = law.read;
   if (beside && law.before) {
     std::map<Value, Value> zeros;
-    for (Value node : order({read})) {
+    for (Value node : order({read}))
       if (node->kind == Kind::token ||
           (node->kind == Kind::given && node->name != "q" && node->name != "head"))
         zeros[node] = law.graph.fill(law.graph.number(0), node->shape);
-    }
     read = law.graph.replaced(read, zeros);
   }
   out.read = cutter.cut(read, RulePer::query);
@@ -364,9 +356,8 @@ std::shared_ptr<const RuleProgram> program_of(Law& law, const CutLaw& cut, int K
     return made.empty() ? root : law.graph.replaced(root, made);
   };
   CutLaw all = cut;
-  for (auto* roots : {&all.starts, &all.steps}) {
+  for (auto* roots : {&all.starts, &all.steps})
     for (Value& root : *roots) root = sized(root);
-  }
   all.read = sized(all.read);
   return Layout(law, all, K, V).make();
 }

@@ -21,9 +21,8 @@ class RandomLaw {
 
   std::string text() {
     engines_ = chance(45);
-    for (const Shape s : {kNumber, kKey, kValue, kNumber}) {
+    for (const Shape s : {kNumber, kKey, kValue, kNumber})
       if (chance(60)) learn("token", s);
-    }
     if (chance(20)) learn("token", {3, 1});
     if (chance(30)) learn("parameter", one_of<Shape>({kNumber, kKey, kValue, kState, {kK, kK}}));
     if (chance(20)) learn("asking", kKey);
@@ -194,9 +193,8 @@ class RandomLaw {
     }
     if (s != kNumber && chance(8)) {  // a gradient by a name
       std::vector<std::string> all;
-      for (const Named& n : names_) {
+      for (const Named& n : names_)
         if (n.shape == s && !n.asks && !(engines_ && (n.state || n.seen))) all.push_back(n.name);
-      }
       if (!all.empty()) {
         saw_ = true;
         const std::string by = one_of(all);

@@ -3,12 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/random_law.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <limits>
-#include <optional>
-
 #include "kernels/base/device/nvrtc.h"
 #include "kernels/base/error.h"
 #include "kernels/rule/rule_source.h"
@@ -22,8 +16,7 @@
 #include "models/rules/sequential.h"
 #include "models/testing/trained_rule.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::random_law_test {
 
 int number_from(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -90,10 +83,9 @@ Truth truth(const std::string& text, const plain::Sizes& sizes, const plain::Giv
     all.insert(all.end(), law.input(name).begin(), law.input(name).end());
   const std::vector<int> slopes = tape.gradients(loss, all);
   std::size_t next = 0;
-  for (const auto& [name, numbers] : given) {
+  for (const auto& [name, numbers] : given)
     for (std::size_t i = 0; i < numbers.size(); ++i)
       out.numbers["d_" + name].push_back(tape.at(slopes[next++]));
-  }
   if (!(tape.largest < 1e7)) out.skipped = "overflow";
   if (tape.kink < 1e-7) out.skipped = "kink";
   out.tolerance = 1e-11 * std::max(1.0, tape.largest);
@@ -131,7 +123,7 @@ class RunLaw {
       auto node = given.extract(start_name(one.name));
       node.key() = one.name + "0", given.insert(std::move(node));
     }
-    Truth out = rules::truth(text, {kTokens, sizes_.K, sizes_.V}, given, ends);
+    Truth out = random_law_test::truth(text, {kTokens, sizes_.K, sizes_.V}, given, ends);
     for (const std::string& state : ends) {
       auto node = out.numbers.extract("d_" + state + "0");
       node.key() = "d_" + start_name(state), out.numbers.insert(std::move(node));
@@ -143,10 +135,9 @@ class RunLaw {
   Truth loosened(const std::string& text, Truth truth) const {
     const Truth other = this->truth(text, 64 * std::numeric_limits<double>::epsilon());
     double apart = 0;
-    for (const auto& [name, numbers] : truth.numbers) {
+    for (const auto& [name, numbers] : truth.numbers)
       for (std::size_t i = 0; i < numbers.size(); ++i)
         apart = std::max(apart, std::abs(numbers[i] - other.numbers.at(name)[i]));
-    }
     truth.tolerance = std::max(truth.tolerance, 1024 * apart);
     return truth;
   }
@@ -181,17 +172,15 @@ class RunLaw {
     };
     const Tensor<double> o = model.output();
     compare("o", &o);
-    for (const auto& [name, variable] : model.states()) {
+    for (const auto& [name, variable] : model.states())
       if (carried_) compare("state " + name, &variable->value);
-    }
-    for (const auto& [name, numbers] : given_) {
+    for (const auto& [name, numbers] : given_)
       if (!model.differentiated(name)) {
         compare("d_" + name, nullptr);
       } else {
         const Tensor<double> x = model.gradient(name);
         compare("d_" + name, &x);
       }
-    }
     return out;
   }
 
@@ -302,25 +291,19 @@ TEST(RandomLaws, FoundBefore) {
   Tally tally;
   const std::vector<std::string> all = {
       // A fill that is read as so many numbers.
-      read + "sum(fill(0.3, V) * (S q))",
-      read + "mean(fill(0.3, V) * (S q))",
-      read + "dot(fill(0.3, V), S q)",
-      read + "sum(fill(0.3, V, K) * S)",
-      read + "sum(S) fill(0.3, V) / 2",
-      read + "fill(sum(S), V)",
-      read + "(q^T q) fill(0.3, V) * sum(S)",
+      read + "sum(fill(0.3, V) * (S q))", read + "mean(fill(0.3, V) * (S q))",
+      read + "dot(fill(0.3, V), S q)", read + "sum(fill(0.3, V, K) * S)", read + "sum(S) fill(0.3, V) / 2",
+      read + "fill(sum(S), V)", read + "(q^T q) fill(0.3, V) * sum(S)",
       "p = parameter(V, K); S += v k^T; read S q + sum(p) fill(0.3, V)",
       z + "sum(z) fill(0.3, K) + k; " + fast + "read S q + S z",
       z + "fill(sum(z), K) + k; " + fast + "read S q + S z",
       "state a[1]; " + fast + "a -= 0.1 grad(sum(a * (S k)), a); read S q + a (S q)",
       // Decays that are negative numbers.
-      "S = -S + v k^T; read S q",
-      "S = -0.5 S + v k^T; read S q",
+      "S = -S + v k^T; read S q", "S = -0.5 S + v k^T; read S q",
       // Decays with signs beside rows that decay.
       "S = diag(sigmoid(v)) S diag(tanh(k)) + v k^T; read S q",
       // Steps and reading look at one tensor, before and behind.
-      read + "v",
-      "w = token(K); S = tanh(S) + v w^T; read S (q * w)",
+      read + "v", "w = token(K); S = tanh(S) + v w^T; read S (q * w)",
       "read S q + v; " + fast.substr(0, fast.size() - 2),
       // More memory forward than back.
       read + "row_sums((fill(-0.4, V, V) - fill(0.3, V, V)) / (1.2 + abs(sum(fill(1.5, K, K)))))",
@@ -331,8 +314,7 @@ TEST(RandomLaws, FoundBefore) {
       "w = S diag(k); S -= 0.1 grad(sum(tanh(w^T v)), w); S += v k^T; read S q",
       "state g[K]; S += v k^T; loss = 0.5 sum((S k - v)^2); g = grad(loss, k); read S (q + g)",
       "loss = tanh(sum((S k)^2)); S += v k^T; S -= 0.1 grad(loss * sum(S * S), S); read S q",
-      "w = 2 v; y = 3 w; S -= 0.1 grad(sum(y * y) + sum(S k * w), w) k^T; read S q",
-  };
+      "w = 2 v; y = 3 w; S -= 0.1 grad(sum(y * y) + sum(S k * w), w) k^T; read S q"};
   for (const std::string& text : all) {
     expect_text(text, tally, 0), expect_text(text, tally, 1);
     checks::expect_rule_trains(text);
@@ -360,8 +342,7 @@ TEST(RandomLaws, SlopesAtKinks) {
       "S = max(S, v k^T); read S q",
       "S = min(0.25, S) + max(v k^T, -0.25); read S q",
       "S -= 0.5 grad(sum(max(S k, v)), S); read S q",
-      "b = token; S += v k^T; b2 = 2 b; S -= grad(sum(max(1, b2) (S k)), b2) v k^T; read abs(S) q",
-  };
+      "b = token; S += v k^T; b2 = 2 b; S -= grad(sum(max(1, b2) (S k)), b2) v k^T; read abs(S) q"};
   for (const std::string& text : all)
     expect_text(text, tally, 0, on_raster), expect_text(text, tally, 1, on_raster);
   EXPECT_TRUE(tally.skipped.empty());
@@ -389,12 +370,11 @@ template <class A>
 std::pair<double, double> apart(const std::vector<std::vector<A>>& x,
                                 const std::vector<std::vector<double>>& y) {
   double most = 0, largest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
+  for (std::size_t i = 0; i < x.size(); ++i)
     for (std::size_t j = 0; j < x[i].size(); ++j) {
       const double d = std::abs(static_cast<double>(x[i][j]) - y[i][j]);
       most = std::isfinite(d) ? std::max(most, d) : INFINITY, largest = std::max(largest, std::abs(y[i][j]));
     }
-  }
   return {most, largest};
 }
 
@@ -408,7 +388,9 @@ bool compiles(const RuleProgram& program) {
 /// Sources compile, without a GPU, or are refused. CROSSTALK_COMPILED_LAWS says how many laws. Law 300: keys and values of one
 /// number beside a state of 3 x K.
 TEST(RandomLaws, SourcesCompile) {
-  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+  if (!nvrtc().found) {
+    GTEST_SKIP() << nvrtc().missing;
+  }
   const int first = number_from("CROSSTALK_FIRST_LAW", 1), count = number_from("CROSSTALK_COMPILED_LAWS", 5);
   const std::vector<std::pair<int, int>> sizes = {{1, 1}, {3, 2}, {1, 6}, {5, 1}, {17, 9}};
   std::vector<int> seeds = {300};
@@ -459,8 +441,9 @@ TEST(RandomLaws, CompiledAndInterpretedAreTheCpusOnCuda) {
     EXPECT_LE(apart(ran<double>(program, size, Device::cuda, true), want).first, limit) << "compiled";
   }
   EXPECT_LE(skipped, std::max(1, count / 10));
-  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+  if (!nvrtc().found) {
+    GTEST_SKIP() << nvrtc().missing;
+  }
 }
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::random_law_test

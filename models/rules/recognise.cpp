@@ -185,9 +185,8 @@ std::optional<Asked> Recogniser::quotient(const Plan& plan, Value node) const {
 Reading Recogniser::asked(const Plan& plan, bool divide) {
   Reading out;
   Value root = now(law_.weights.empty() ? law_.read : without_zeros(law_.read), false);
-  for (const StatePlan& one : plan.states) {
+  for (const StatePlan& one : plan.states)
     if (one.transposed) root = upright(law_.state(one.name), root);
-  }
   std::map<Value, Value> made;
   const auto leaf = [&](Asked asked, Shape shape) {
     asked.name = fmt::format("read.{}", out.asked.size());
@@ -258,10 +257,9 @@ void Recogniser::reading(Plan& out) {
   std::vector<Value> all = {out.after};
   for (const Asked& one : out.asked) all.push_back(one.query);
   std::map<Value, Value> zeros;
-  for (Value node : order(all)) {
+  for (Value node : order(all))
     if (node->kind == Kind::token || (node->kind == Kind::given && node->name != "q" && node->name != "head"))
       zeros[node] = g_.fill(g_.number(0), node->shape);
-  }
   out.after_beside = without_zeros(g_.replaced(out.after, zeros));
   for (Asked& one : out.asked) one.query_beside = g_.replaced(one.query, zeros);
 }

@@ -21,17 +21,15 @@ std::vector<Term> Recogniser::terms(Value node) {
   const std::string& name = S_->name;
   if (node == S_) return {{Term::Of::state}};
   if (!holds_S(node)) {
-    for (Value n : order({node})) {
+    for (Value n : order({node}))
       if (n->kind == Kind::state) throw NotSuch(fmt::format("the state {} takes part", n->name));
-    }
     return free_terms(node, nullptr);
   }
   const auto& a = node->args;
   for (Value x : a) {
     if (holds_S(x)) continue;
-    for (Value n : order({x})) {
+    for (Value n : order({x}))
       if (n->kind == Kind::state) throw NotSuch(fmt::format("the state {} takes part", n->name));
-    }
   }
   switch (node->kind) {
     case Kind::add:
@@ -39,9 +37,8 @@ std::vector<Term> Recogniser::terms(Value node) {
       if (a[0]->shape != a[1]->shape)
         throw NotSuch(fmt::format("a number that depends on {} is added to all entries", name));
       std::vector<Term> left = terms(a[0]), right = terms(a[1]);
-      for (Term& t : right) {
+      for (Term& t : right)
         if (node->kind == Kind::sub) t.c = negative(t.c);
-      }
       return together(std::move(left), right);
     }
     case Kind::neg: {
@@ -81,13 +78,12 @@ std::vector<Term> Recogniser::terms_of_product(Value node) {
   const Value a = node->args[0], b = node->args[1];
   const bool in_a = holds_S(a), in_b = holds_S(b);
   const auto scaled_rows = [&](std::vector<Term> out, Value by) {
-    for (Term& t : out) {
+    for (Term& t : out)
       if (t.of == Term::Of::free) {
         t.x = g_.mul(t.x, by);
       } else {
         t.l = times(t.l, by);
       }
-    }
     return out;
   };
   switch (node->kind) {
@@ -111,7 +107,7 @@ std::vector<Term> Recogniser::terms_of_product(Value node) {
         throw NotSuch(fmt::format("it is not linear in {0}: {0} meets itself in a product", name));
       if (!in_a) throw NotSuch(fmt::format("{} is multiplied from the left", name));
       std::vector<Term> out = terms(a);
-      for (Term& t : out) {
+      for (Term& t : out)
         if (b->shape.columns == 1 && t.of == Term::Of::state) {
           t.of = Term::Of::column, t.x = times(t.m, b), t.m = nullptr;
         } else if (b->shape.rows == 1 && (t.of == Term::Of::column || (t.of == Term::Of::free && !t.y))) {
@@ -123,7 +119,6 @@ std::vector<Term> Recogniser::terms_of_product(Value node) {
         } else {
           throw NotSuch(fmt::format("{} is multiplied by a full matrix", name));
         }
-      }
       return out;
     }
     case Kind::columns: {
@@ -131,7 +126,7 @@ std::vector<Term> Recogniser::terms_of_product(Value node) {
         throw NotSuch(
             fmt::format("it is not linear in {0}: columns are scaled by what depends on {0}", name));
       std::vector<Term> out = terms(a);
-      for (Term& t : out) {
+      for (Term& t : out)
         if (t.of == Term::Of::state) {
           t.m = times(t.m, b);
         } else if (t.y) {
@@ -139,7 +134,6 @@ std::vector<Term> Recogniser::terms_of_product(Value node) {
         } else {
           throw NotSuch("columns are scaled of what has one");
         }
-      }
       return out;
     }
     default:
@@ -178,7 +172,7 @@ std::vector<Term> Recogniser::free_terms(Value node, Value c) {
     case Kind::columns:
     case Kind::rows: {
       std::vector<Term> out = free_terms(a[0], c);
-      for (Term& t : out) {
+      for (Term& t : out)
         if (node->kind == Kind::rows) {
           t.x = g_.mul(t.x, a[1]);
         } else if (t.y) {
@@ -186,7 +180,6 @@ std::vector<Term> Recogniser::free_terms(Value node, Value c) {
         } else {
           throw NotSuch("what is written is no outer product");
         }
-      }
       return out;
     }
     default:
@@ -198,7 +191,7 @@ std::vector<Term> Recogniser::free_terms(Value node, Value c) {
 /// vector = number * rest.
 std::pair<Value, Value> Recogniser::factor(Value vector) {
   Value c = nullptr;
-  while (true) {
+  while (true)
     if (vector->kind == Kind::mul && vector->args[0]->shape.number() && !vector->shape.number()) {
       c = times(c, vector->args[0]), vector = vector->args[1];
     } else if (vector->kind == Kind::neg) {
@@ -206,7 +199,6 @@ std::pair<Value, Value> Recogniser::factor(Value vector) {
     } else {
       return {c, vector};
     }
-  }
 }
 
 /// Equal whatever the order of factors.
@@ -215,13 +207,12 @@ std::string Recogniser::key(Value x) const {
   std::map<Value, std::uint64_t> times = {{x, 1}};  // how often it is a factor
   const std::vector<Value> nodes = order({x}, factors_of);
   std::map<int, std::uint64_t> parts;
-  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
     if ((*node)->kind == Kind::mul) {
       for (Value a : (*node)->args) times[a] += times.at(*node);
     } else {
       parts[(*node)->id] = times.at(*node);
     }
-  }
   std::string out;
   for (const auto& [id, often] : parts) out += fmt::format("{}^{} ", id, often);
   return out;
@@ -327,7 +318,7 @@ RecurrencePlan Recogniser::fields(Value step) {
   Value decay = nullptr, rows = nullptr;
   int kept = 0;
   std::vector<RankOne> erases, writes;
-  for (const Term& t : terms(step)) {
+  for (const Term& t : terms(step))
     if (t.of == Term::Of::state) {
       if ((t.l && kept > 0) || (rows && kept > 0)) throw NotSuch("rows decay in several ways");
       const Value d = times(t.c, t.m);
@@ -344,7 +335,6 @@ RecurrencePlan Recogniser::fields(Value step) {
     } else {
       throw NotSuch("a vector is added to the state");
     }
-  }
   if (kept == 0) throw NotSuch(fmt::format("nothing of {} is kept", S_->name));
   erases = joined(erases), writes = joined(writes);
   if (erases.size() > 1 || writes.size() > 1)

@@ -47,9 +47,8 @@ std::string recurrence_text(const Law& law, const RecurrencePlan& plan) {
                                      : plan.erase == Erases::tied  ? Erase::tied
                                                                    : Erase::free};
   std::vector<std::string> forms;
-  for (const std::string& name : form_names()) {
+  for (const std::string& name : form_names())
     if (const Form form = form_of(name); form != Form::automatic && covers(form, kind)) forms.push_back(name);
-  }
   return fmt::format("recurrence: {}; forms {}", fmt::join(fields, ", "), fmt::join(forms, ", "));
 }
 

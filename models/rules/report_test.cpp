@@ -8,8 +8,7 @@
 #include "models/rules/law_examples.h"
 #include "models/rules/rule_memory.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::report_test {
 
 LawReport report_of(const std::string& text) {
   const Rule& rule = rule_of(text, {});
@@ -175,5 +174,4 @@ TEST(LawReport, ReadsThatAreLinearInTheQueryAreBoundedByRank) {
     EXPECT_FALSE(is_bounded(law)) << law;
 }
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::report_test

@@ -90,9 +90,8 @@ void resolve_law(Options& options) {
                                     form, rule.plan.reason));
   }
   std::vector<Value> all = rule.law->roots();
-  for (const LawState& one : rule.law->states) {
+  for (const LawState& one : rule.law->states)
     if (one.start) all.push_back(one.start);
-  }
   for (const NamedNumber& one : numbers) {
     const bool named = std::any_of(all.begin(), all.end(), [&](Value root) {
       return holds(root, [&](Value n) { return n->kind == Kind::number && n->name == one.name; });

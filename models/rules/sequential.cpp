@@ -21,9 +21,8 @@ Var<Real> read(Mixer<Real>& m, Law& law, Hoist<Real>& hoist, const std::map<Valu
   const CutLaw cut = rules::cut(law, !alone && !m.at_tokens(), outside);
   const auto original = [&](Value x) { return alone ? alone->at(x) : x; };
   std::vector<Value> all;
-  for (const ProgramInput& one : cut.inputs) {
+  for (const ProgramInput& one : cut.inputs)
     if (one.value->kind != Kind::input) all.push_back(original(one.value));
-  }
   if (!alone) hoist.count(all);
 
   RuleRead<Real> op;
@@ -36,9 +35,8 @@ Var<Real> read(Mixer<Real>& m, Law& law, Hoist<Real>& hoist, const std::map<Valu
     const int n = op.program->inputs[i].width;
     Var<Real> x;
     if (one.value->kind == Kind::input) {
-      for (std::size_t s = 0; s < given.size(); ++s) {
+      for (std::size_t s = 0; s < given.size(); ++s)
         if (cut.given_starts[s] == one.leaf) x = given[s];
-      }
     } else if (one.per == RulePer::token) {
       x = hoist.at_tokens(original(one.value), n);
     } else if (one.per == RulePer::query) {

@@ -3,10 +3,6 @@
 #include "models/rules/sequential.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
 
 #include "models/rules/applied.h"
 #include "models/rules/law_examples.h"
@@ -14,8 +10,7 @@
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::sequential_test {
 
 Options options_of(const std::string& law) {
   const Memory& kind = *find_memory("rule");
@@ -69,9 +64,8 @@ TEST(SequentialRules, ValuesAreAligned) {
     const auto aligned = [&](int place, int numbers) {
       EXPECT_TRUE(numbers < 4 || place % 4 == 0) << example.name << ": " << numbers << " at " << place;
     };
-    for (const RuleOperation& op : program->operations) {
+    for (const RuleOperation& op : program->operations)
       if (op.code != RuleCode::numbers) aligned(op.y, op.rows * op.columns);
-    }
     for (const RuleProgram::Input& one : program->inputs)
       aligned(one.place, one.width), aligned(one.gradient, one.width);
     for (const RuleProgram::State& one : program->sums) aligned(one.place, one.numbers());
@@ -81,7 +75,9 @@ TEST(SequentialRules, ValuesAreAligned) {
 class SequentialRuleOnCuda : public checks::CudaTest, public ::testing::WithParamInterface<Example> {};
 
 TEST_P(SequentialRuleOnCuda, IsTheCpus) {
-  if (rule_of(GetParam().law, {}).plan.reason.empty()) GTEST_SKIP() << "it is lowered";
+  if (rule_of(GetParam().law, {}).plan.reason.empty()) {
+    GTEST_SKIP() << "it is lowered";
+  }
   for (const ApplySizes& sizes : {ApplySizes{.B = 2, .T = 7, .H = 2, .K = 4, .V = 3},
                                   ApplySizes{.B = 1, .T = 30, .H = 2, .K = 33, .V = 20},
                                   ApplySizes{.B = 1, .T = 9, .H = 1, .K = 64, .V = 70}}) {
@@ -99,5 +95,4 @@ TEST_P(SequentialRuleOnCuda, IsTheCpus) {
 INSTANTIATE_TEST_SUITE_P(Laws, SequentialRuleOnCuda, ::testing::ValuesIn(examples()),
                          [](const auto& one) { return one.param.name; });
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::sequential_test

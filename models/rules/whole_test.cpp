@@ -1,13 +1,6 @@
 // Laws in whole models: gradients, causality and rows of language models, packs, probes, and the bits of built-in memories.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <functional>
-#include <set>
 #include <sstream>
 
 #include "models/mixers/probe_model.h"
@@ -16,8 +9,7 @@
 #include "models/testing/language_checks.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::rules {
-namespace {
+namespace crosstalk::rules::whole_test {
 
 using namespace checks;
 
@@ -30,7 +22,9 @@ class RuleInLanguage : public ::testing::TestWithParam<Example> {
 };
 
 TEST_P(RuleInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
-  if (GetParam().name == "nonsense") GTEST_SKIP() << "steeper behind two layers than differences resolve";
+  if (GetParam().name == "nonsense") {
+    GTEST_SKIP() << "steeper behind two layers than differences resolve";
+  }
   expect_language_gradients(options(), language_shape(), 60, 0.5);
   expect_language_gradients(options({{"model.heads", 2}, {"model.layers", 2}}), language_shape(5, 2), 60,
                             0.5);
@@ -132,10 +126,10 @@ TEST(RuleNames, AreNotThoseOfWhatIsShown) {
     Options options = memory_options(kind, 4, kKeys, kValues);
     options.set("memory.law", law);
     ModelRun<double> run(resolved(kind, options), {kKeys, kValues, true, 1, {kT, 3, 3}}, 1, false);
-    Look<double> look;
-    run.model.look({kT, 3, 3}, look);
+    Captured<double> captured;
+    run.model.capture({kT, 3, 3}, captured);
     std::set<std::string> names;
-    for (const auto& one : look.tensors) names.insert(one.name);
+    for (const auto& one : captured.tensors) names.insert(one.name);
     return names;
   };
   const auto gain = shown("decay = token; S += exp(decay) v k^T; read S q");
@@ -235,7 +229,7 @@ std::vector<double> probed(const std::string& memory,
   ProbeModel<double> model(options, {n, n, false}, Device::cpu, 1);
   model.initialise(0, 1);
   const auto graph = model.graph(B, {n, 2, n}, false);
-  for (int b = 0; b < B; ++b) {
+  for (int b = 0; b < B; ++b)
     for (int t = 0; t < n; ++t) {
       std::int32_t* token = graph->batch.tokens->at(0) + 2 * (b * n + t);
       token[channel_key] = (t * 2 + b) % n, token[channel_value] = t;
@@ -243,7 +237,6 @@ std::vector<double> probed(const std::string& memory,
       graph->batch.position->at(0)[b * n + t] = n;
       graph->batch.target->at(0)[b * n + t] = t;
     }
-  }
   *graph->feature_seed->at(0) = 1;
   graph->graph.forward({});
   const Tensor<double> o = graph->output->value;
@@ -262,11 +255,9 @@ TEST(RuleInAProbe, IsTheBuiltInMemoryWithOpenGates) {
 }
 
 TEST(RuleInAProbe, EveryLawHasOne) {
-  for (const Example& one : examples()) {
+  for (const Example& one : examples())
     for (const double x : probed("rule", {{"law", one.law}, {"key_norm", "l2"}}))
       ASSERT_TRUE(std::isfinite(x)) << one.name;
-  }
 }
 
-}  // namespace
-}  // namespace crosstalk::rules
+}  // namespace crosstalk::rules::whole_test

@@ -34,9 +34,8 @@ inline bool is_start(const Memory& kind, const std::string& input) {
 
 /// A memory's own words of an input; null of q, k, v and s0.
 inline const MemoryInput* declared_input(const std::string& memory, const std::string& input) {
-  for (const MemoryInput& one : find_memory(memory)->inputs) {
+  for (const MemoryInput& one : find_memory(memory)->inputs)
     if (one.name == input) return &one;
-  }
   return nullptr;
 }
 
@@ -44,9 +43,8 @@ inline const MemoryInput* declared_input(const std::string& memory, const std::s
 inline std::vector<ApplyCase> apply_cases(const std::string& memory, const ApplySizes& sizes) {
   const Memory& kind = *find_memory(memory);
   std::vector<std::string> optional;
-  for (const ApplyInput& input : apply_inputs(kind, sizes)) {
+  for (const ApplyInput& input : apply_inputs(kind, sizes))
     if (input.optional && !is_start(kind, input.name)) optional.push_back(input.name);
-  }
   std::vector<ApplyCase> cases = {{memory, "defaults", sizes, {}, {}}};
   if (!optional.empty()) cases.push_back({memory, "optional inputs", sizes, {}, optional});
   for (const OptionSpec& spec : kind.options) {
@@ -263,28 +261,25 @@ inline Vector oracle_read(const ApplyCase& one, const ApplyData& data, Witness* 
   const ApplySizes& s = one.sizes;
   const Options options = one.options();
   Vector o(static_cast<std::size_t>(s.B * s.T * s.H * s.V));
-  for (int b = 0; b < s.B; ++b) {
+  for (int b = 0; b < s.B; ++b)
     for (int h = 0; h < s.H; ++h) {
       Sequence sequence = sequence_of(one, options, data, b, h);
       if (last != nullptr && b == s.B - 1 && h == s.H - 1) sequence.witness = last;
       if (options.has("memory.key_norm") && options.get_string("memory.key_norm") != "none") {
         const bool l2 = options.get_string("memory.key_norm") == "l2";
-        for (Matrix* rows : {&sequence.q, &sequence.k}) {
+        for (Matrix* rows : {&sequence.q, &sequence.k})
           for (Vector& row : *rows) {
             double sum = 0;
             for (const double e : row) sum += l2 ? e * e : e;
             row = scaled(1 / (l2 ? std::sqrt(sum) : sum), row);
           }
-        }
       }
       const Matrix read = oracle ? oracle(sequence) : find_oracle(one.memory)(sequence);
-      for (int t = 0; t < s.T; ++t) {
+      for (int t = 0; t < s.T; ++t)
         for (int v = 0; v < s.V; ++v)
           o[static_cast<std::size_t>(((b * s.T + t) * s.H + h) * s.V + v)] =
               read[static_cast<std::size_t>(t)][static_cast<std::size_t>(v)];
-      }
     }
-  }
   return o;
 }
 

@@ -3,13 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/apply_check.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
 #include "models/testing/hard_cases.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::apply_check_test {
 
 const ApplySizes kSizes{.B = 2, .T = 7, .H = 2, .K = 3, .V = 3, .N = 1};
 
@@ -17,9 +13,8 @@ class MemoryApply : public ::testing::TestWithParam<std::string> {
  protected:
   ApplySizes sizes() const {
     ApplySizes s = kSizes;
-    for (const OptionSpec& o : find_memory(GetParam())->options) {
+    for (const OptionSpec& o : find_memory(GetParam())->options)
       if (o.name == "writes") s.N = 2;
-    }
     return s;
   }
 };
@@ -113,9 +108,8 @@ void expect_differences(const ApplyCase& one, const std::string& form, const App
   for (const auto& [name, gradient] : analytic) {
     if (name.rfind("d_", 0) != 0) continue;
     const std::string input = name.substr(2);
-    for (const auto& [other, x] : data) {
+    for (const auto& [other, x] : data)
       if (other != "d_o" && analytic.count("d_" + other) != 0) put(model.input(other), x);
-    }
     const Tensor<double> x = model.input(input);
     Vector numeric;
     constexpr double h = 6e-5;
@@ -150,7 +144,9 @@ TEST_P(MemoryApply, GradientsAreThoseOfDifferences) {
 // Backward starts from the states at the end as well, in every form and from a state before the first token.
 TEST_P(MemoryApply, GradientsOfStatesAreThoseOfDifferences) {
   const Memory& kind = *find_memory(GetParam());
-  if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
+  if (kind.states.empty()) {
+    GTEST_SKIP() << "keeps its keys, not a state";
+  }
   ApplySizes small = sizes();
   small.B = 1, small.T = 4, small.V = 5;  // LayerNorm of three values divides by what may be small
   ApplyCase one{GetParam(), "states", with_letters(kind, small, {}), {}, {}};
@@ -188,9 +184,8 @@ TEST_P(MemoryApply, SinglePrecisionAgreesWithDouble) {
                                         [](const ApplyInput& input) { return input.name == "gain"; });
     const double limit = layer_norm ? 1e-3 : 2e-5;
     ApplyData data = apply_data(one, 9);
-    for (auto& [name, x] : data) {
+    for (auto& [name, x] : data)
       for (double& e : x) e = static_cast<float>(e);
-    }
     for (const std::string& form : forms_of(one)) {
       SCOPED_TRACE(fmt::format("{} {} {}", one.memory, one.name, form));
       const ApplyResult want = apply<double>(one, form, data), got = apply<float>(one, form, data);
@@ -205,9 +200,8 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
   s.B = s.H = 1, s.T = 70, s.K = 5, s.V = 3;
   ApplyCase one{GetParam(), "hard", s, {}, {}};
   const auto starts = [&](const ApplyInput& input) { return is_start(*find_memory(one.memory), input.name); };
-  for (const ApplyInput& input : apply_inputs(one.of(), s)) {
+  for (const ApplyInput& input : apply_inputs(one.of(), s))
     if (input.optional && !starts(input)) one.present.push_back(input.name);
-  }
   const Options options = one.options();
   for (const HardCase& hard : hard_cases()) {
     ApplyData data = apply_data(one, 13);
@@ -215,9 +209,8 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
     hard.change(sequence);
     // Only memories with beta_max have rates above 1.
     if (!options.has("memory.beta_max") && sequence.has("beta")) {
-      for (Vector& row : sequence.in["beta"]) {
+      for (Vector& row : sequence.in["beta"])
         for (double& x : row) x = std::min(x, 1.0);
-      }
     }
     for (const ApplyInput& input : apply_inputs(one.of(), s)) {
       if (starts(input)) continue;
@@ -295,7 +288,9 @@ void goes_on(const ApplyCase& all) {
 
 TEST_P(MemoryApply, GoesOnFromACarriedState) {
   const Memory& kind = *find_memory(GetParam());
-  if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
+  if (kind.states.empty()) {
+    GTEST_SKIP() << "keeps its keys, not a state";
+  }
   std::vector<ApplyCase> cases;  // by default; with wider keys; divided by a state that is another sum
   for (const auto& given : std::vector<std::map<std::string, OptionValue>>{
            {}, {{"feature_map", "dpfp"}}, {{"read_norm", "attention"}}}) {
@@ -375,5 +370,4 @@ TEST_P(MemoryApply, EveryOptionOfApplyCounts) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, MemoryApply, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::apply_check_test

@@ -1,12 +1,9 @@
 // Every memory of the registry on a GPU: all its forms and formats against double precision on the CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include "kernels/testing/cuda_test.h"
 #include "models/testing/apply_check.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::apply_cuda_test {
 
 /// Sizes that end inside the kernels' chunks, warps and tiles, and one that fills them.
 std::vector<ApplySizes> sizes_of(const std::string& memory) {
@@ -49,15 +46,13 @@ class MemoryOnCuda : public CudaTest, public ::testing::WithParamInterface<std::
 // The values against which the tests below hold a GPU must be numbers.
 TEST(MemoryOnCudaData, IsFinite) {
   for (const Memory& kind : all_memories()) {
-    for (const ApplySizes& shape : sizes_of(kind.name)) {
+    for (const ApplySizes& shape : sizes_of(kind.name))
       for (const ApplyCase& one : apply_cases(kind.name, shape)) {
         if (one.name != "defaults") continue;
-        for (const auto& [name, x] : apply<double>(one, "", data_of(one))) {
+        for (const auto& [name, x] : apply<double>(one, "", data_of(one)))
           for (const double e : x)
             ASSERT_TRUE(std::isfinite(e)) << kind.name << " " << name << " T=" << shape.T;
-        }
       }
-    }
   }
 }
 
@@ -69,10 +64,9 @@ double size_of(const Vector& x) {
 
 void expect_equal(const ApplyResult& got, const ApplyResult& want, double limit) {
   ASSERT_EQ(got.size(), want.size());
-  for (const auto& [name, x] : want) {
+  for (const auto& [name, x] : want)
     ASSERT_TRUE(
         close(name, got.at(name).data(), x.data(), static_cast<std::int64_t>(x.size()), limit * size_of(x)));
-  }
 }
 
 TEST_P(MemoryOnCuda, EveryFormIsTheCpus) {
@@ -98,8 +92,9 @@ TEST_P(MemoryOnCuda, EveryFormIsTheCpus) {
 
 // The error that rounded operands may make is the budget of a product, 2^-11 or 2^-8 a term, some chunks long.
 TEST_P(MemoryOnCuda, RoundedProductsKeepToTheirBudget) {
-  if (few_replicas() && GetParam().ends_with("_mlp"))
+  if (few_replicas() && GetParam().ends_with("_mlp")) {
     GTEST_SKIP() << "too slow; NetworkBatches has the kernels";
+  }
   const ApplySizes shape = sizes().back();
   for (const ApplyCase& one : apply_cases(GetParam(), shape)) {
     if (one.name != "defaults" || !smooth(one.options())) continue;
@@ -123,5 +118,4 @@ TEST_P(MemoryOnCuda, RoundedProductsKeepToTheirBudget) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, MemoryOnCuda, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::apply_cuda_test

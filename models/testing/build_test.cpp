@@ -9,8 +9,7 @@
 #include "models/testing/random_sequence.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::build_test {
 
 // Variables in place of projections; laws are followed as in a model.
 class ToyMixer final : public Mixer<double> {
@@ -142,5 +141,4 @@ TEST(BuildMemory, WhatATestReadsIsHeldAgainstTheMemory) {
   EXPECT_NONFATAL_FAILURE(expect_memory_reads("delta", s, want), "memory delta");
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::build_test

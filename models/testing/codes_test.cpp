@@ -1,18 +1,13 @@
 // The retrieval model on codes: frozen keys and values of length 1, scored by cross-entropy (Zoology's continuous MQAR).
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "models/testing/differences.h"
 #include "models/testing/packs.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::codes_test {
 
 constexpr int kSize = 5, kQ = 2;
 
-Options options_of(const std::string& memory, std::vector<std::pair<std::string, OptionValue>> changes = {}) {
+Options options_of(const std::string& memory, Settings changes = {}) {
   const Memory& kind = *find_memory(memory);
   Options options;
   options.set("memory.name", kind.name);
@@ -33,7 +28,7 @@ ModelShape shape() {
 bool is_code(const std::string& name) { return name == "key_embedding" || name == "value_codes"; }
 
 template <class Real>
-void give_example(ModelRun<Real>& run, int r, std::uint64_t seed) {
+void give_coded_example(ModelRun<Real>& run, int r, std::uint64_t seed) {
   RandomStream random(seed, RandomDomain::task_train, 7);
   run.set_parameters(r, run.random_parameters(seed));
   run.set_batch(r, random_batch(random, kB, run.shape.sequence, kKeys, kValues));
@@ -103,7 +98,7 @@ TEST(Codes, AreFrozenAndAllElseLearns) {
   for (const char* memory : {"linear_attention", "delta", "softmax", "gated_delta"}) {
     SCOPED_TRACE(memory);
     ModelRun<double> run(options_of(memory), shape(), 1, true);
-    give_example(run, 0, 5);
+    give_coded_example(run, 0, 5);
     run.forward();
     run.backward();
     auto& block = run.model.parameters();
@@ -135,14 +130,13 @@ TEST(Codes, AreFrozenAndAllElseLearns) {
 // Codes and packs: a replica's bits do not depend on its neighbours.
 TEST(Codes, TrainAsIfAlone) {
   expect_as_alone<float>(options_of("delta"), shape(), 2, 1, [](auto& run, int r, int identity) {
-    give_example(run, r, static_cast<std::uint64_t>(identity));
+    give_coded_example(run, r, static_cast<std::uint64_t>(identity));
   });
 }
 
 TEST(Codes, BelongToTheRetrievalModel) {
   for (const char* model : {"language", "probe"})
-    for (const auto& [key, value] : std::vector<std::pair<std::string, OptionValue>>{
-             {"model.key_codes", "frozen"}, {"model.value_codes", 8}}) {
+    for (const auto& [key, value] : Settings{{"model.key_codes", "frozen"}, {"model.value_codes", 8}}) {
       Options options;
       options.set("memory.name", "delta");
       options.set("model.name", std::string(model));
@@ -157,5 +151,4 @@ TEST(Codes, BelongToTheRetrievalModel) {
   EXPECT_EQ(derived.get_int("model.embedding"), kDKey);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::codes_test

@@ -42,10 +42,9 @@ inline void expect_gradients(ModelRun<double>& run, int R, bool* bent = nullptr)
   auto& block = run.model.parameters();
   const auto replicas = static_cast<std::size_t>(R);
   std::vector<std::vector<double>> analytic;
-  for (int i = 0; i < block.count(); ++i) {
+  for (int i = 0; i < block.count(); ++i)
     for (int r = 0; r < R; ++r)
       analytic.emplace_back(block.gradient(i).at(r), block.gradient(i).at(r) + block.gradient(i).size());
-  }
   for (int i = 0; i < block.count(); ++i) {
     const Tensor<double> p = block.value(i);
     std::vector<std::vector<double>> numeric(replicas), bends(replicas);

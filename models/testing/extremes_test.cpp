@@ -4,8 +4,7 @@
 
 #include "kernels/testing/cuda_test.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::extremes_test {
 
 const std::vector<int> kFew = {1, 2, 3, 4, 5, 6, 7, 8}, kBorders = {63, 64, 65, 127, 129};
 
@@ -61,5 +60,4 @@ TEST_P(Extremes, AreRefusedWhereAStateIsTooLarge) {
 INSTANTIATE_TEST_SUITE_P(Registry, Extremes, every_memory(), memory_name);
 INSTANTIATE_TEST_SUITE_P(Registry, ExtremesOnCuda, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::extremes_test

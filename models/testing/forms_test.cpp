@@ -1,15 +1,12 @@
 // The retrieval model reads the same whichever form computes its memory, and learns the same: outputs and gradients of
 // all parameters, form against form.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include "kernels/testing/compare.h"
 #include "models/engines.h"
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::forms_test {
 
 class MemoryForms : public ::testing::TestWithParam<std::string> {};
 
@@ -18,7 +15,9 @@ TEST_P(MemoryForms, ReadTheSameInAModel) {
   for (const int queries : {1, 3}) {
     const ModelShape shape{kKeys, kValues, true, kB, {kT, 3, queries}};
     Options options = resolved(kind, memory_options(kind, 4, kKeys, kValues, kEmbedding));
-    if (!options.has("memory.form")) GTEST_SKIP() << "it has one form";
+    if (!options.has("memory.form")) {
+      GTEST_SKIP() << "it has one form";
+    }
     const Example example = find_example(options, shape, 61);
     const auto run_of = [&](const std::string& form) {
       options.set("memory.form", form);
@@ -54,5 +53,4 @@ TEST_P(MemoryForms, ReadTheSameInAModel) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, MemoryForms, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::forms_test

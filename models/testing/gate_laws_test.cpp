@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
 #include "models/model.h"
 #include "models/testing/apply_check.h"
 #include "models/testing/given_mixer.h"
@@ -12,8 +9,7 @@
 #include "models/testing/random_sequence.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::gate_laws_test {
 
 constexpr int kTokens = 5, kKeys = 3, kValues = 4;
 
@@ -44,7 +40,7 @@ void each_input(const Memory& memory, const Options& options, const Look& look) 
       continue;  // left out with these options
     const Tensor<double> made = mixer.made.at(input.name).variable->value;
     const int rows = made.dim(1), per_token = rows == kTokens * writes ? writes : 1;
-    for (int row = 0; row < rows; ++row) {
+    for (int row = 0; row < rows; ++row)
       for (int h = 0; h < made.dim(2); ++h) {
         GateArguments x{options};
         x.head = h, x.heads = mixer.H;
@@ -54,7 +50,6 @@ void each_input(const Memory& memory, const Options& options, const Look& look) 
         }
         look(input.name, x, row_of(made, row, h));
       }
-    }
   }
 }
 
@@ -93,12 +88,11 @@ std::vector<Setting> gate_settings(const Memory& kind) {
                                       memory_options(kind, static_cast<int>(heads) * kKeys, 5, kValues)}},
                          valid;
     settings[0].options.set("model.heads", heads);
-    for (const OptionSpec& spec : kind.own_options()) {
+    for (const OptionSpec& spec : kind.own_options())
       for (const OptionValue& value : settings_of(spec)) {
         settings.push_back({spec.name + " = " + to_text(value), settings[0].options});
         settings.back().options.set("memory." + spec.name, value);
       }
-    }
     for (Setting& setting : settings) {
       if (setting.options.has("memory.beta_max")) setting.options.set("memory.beta_max", 2.0);
       try {
@@ -199,5 +193,4 @@ TEST_P(GateLaws, HalfLivesAtTheStartAreThoseStated) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, GateLaws, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gate_laws_test

@@ -15,10 +15,9 @@
 namespace crosstalk::checks {
 
 /// The numbers of an input at the start, of `heads` heads of size d, draw after draw.
-inline std::vector<double> input_at_start(
-    const std::string& memory, const std::string& input,
-    const std::vector<std::pair<std::string, OptionValue>>& settings = {}, int heads = 4, int d = 16,
-    double depth = 0, int draws = 200) {
+inline std::vector<double> input_at_start(const std::string& memory, const std::string& input,
+                                          const Settings& settings = {}, int heads = 4, int d = 16,
+                                          double depth = 0, int draws = 200) {
   const Memory& kind = *find_memory(memory);
   Options options = memory_options(kind, heads * d, 5, 5);
   options.set("model.heads", std::int64_t{heads});

@@ -4,19 +4,11 @@
 #include "models/testing/gate_starts.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
-#include <stdexcept>
-
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::gate_starts_test {
 
 /// Of the input that says how a memory fades; none: it has none, or not with these settings.
-std::optional<DecayStart> start_with(const Memory& kind,
-                                     const std::vector<std::pair<std::string, OptionValue>>& settings) {
+std::optional<DecayStart> start_with(const Memory& kind, const Settings& settings) {
   for (const auto& [input, logarithm] :
        {std::pair{"log_decay", true}, {"signed_decay", false}, {"decay", false}}) {
     if (std::none_of(kind.inputs.begin(), kind.inputs.end(),
@@ -103,5 +95,4 @@ TEST_P(GateStarts, OfFurtherDecaysAreStated) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, GateStarts, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gate_starts_test

@@ -1,17 +1,13 @@
 // Every memory against numbers that stand in golden.txt: reads, states and gradients on given tensors, and loss, gradients and
 // starts of weights of whole models, in fp64. Another opinion than the law's own text. CROSSTALK_WRITE_GOLDEN=1 writes the file anew.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "models/testing/apply_check.h"
 #include "models/testing/language.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::golden_test {
 
 const char* const kFile = CROSSTALK_SOURCE_DIR "/models/testing/golden.txt";
 
@@ -33,14 +29,13 @@ void add_applied(const std::string& memory, Numbers& all) {
   const ApplySizes shapes[] = {{.B = 2, .T = 7, .H = 2, .K = 3, .V = 3, .N = N},
                                {.B = 1, .T = 9, .H = 1, .K = 4, .V = 2, .N = N},
                                {.B = 1, .T = 1, .H = 2, .K = 2, .V = 4, .N = N}};
-  for (std::size_t shape = 0; shape < 3; ++shape) {
+  for (std::size_t shape = 0; shape < 3; ++shape)
     for (const ApplyCase& one : apply_cases(memory, shapes[shape])) {
       if (shape > 0 && one.name != "defaults" && one.name != "optional inputs") continue;
       for (const auto& [name, x] : apply<double>(one, "", apply_data(one, 11)))
         all.emplace_back(fmt::format("{} {} {}", shape, one.name, name),
                          projected(name, x.data(), static_cast<std::int64_t>(x.size())));
     }
-  }
 }
 
 double of_parameters(Model<double>& model, bool gradients) {
@@ -95,10 +90,9 @@ void add_models(const std::string& memory, Numbers& all) {
     if (!of_gates &&
         std::none_of(own.begin(), own.end(), [&](const OptionSpec& o) { return o.name == spec.name; }))
       continue;
-    for (const OptionValue& value : settings_of(spec)) {
+    for (const OptionValue& value : settings_of(spec))
       if (value != spec.default_value)
         settings.push_back({spec.name + "=" + to_text(value), {{"memory." + spec.name, value}}});
-    }
   }
   for (const auto& [name, set] : settings) {
     try {
@@ -162,11 +156,9 @@ TEST(Golden, IsWrittenWhereThatIsAsked) {
     return;
   }
   std::ofstream file(kFile);
-  for (const Memory& kind : all_memories()) {
+  for (const Memory& kind : all_memories())
     for (const auto& [name, number] : numbers_of(kind.name))
       file << fmt::format("{}|{}|{:.13g}\n", kind.name, name, number);
-  }
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::golden_test

@@ -1,15 +1,12 @@
 // Whole models with every memory: gradients of all parameters against central differences, and unused query
 // slots.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include "kernels/testing/compare.h"
 #include "models/testing/differences.h"
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::gradient_test {
 
 class MemoryGradient : public ::testing::TestWithParam<std::string> {
  protected:
@@ -104,5 +101,4 @@ TEST_P(MemoryGradient, UnusedSlotsLeaveNoTrace) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, MemoryGradient, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gradient_test

@@ -7,8 +7,7 @@
 #include "models/testing/random_sequence.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::hard_cases_test {
 
 constexpr int kTokens = 24, kKeys = 6, kValues = 5;
 
@@ -99,5 +98,4 @@ TEST(HardCases, IdenticalReflectionsAlternate) {
   for (std::size_t t = 1; t < o.size(); ++t) expect_close(o[t], minus(scaled(2, s.v[t]), o[t - 1]));
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::hard_cases_test

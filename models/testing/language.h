@@ -5,11 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "models/mixers/stack_text.h"
 #include "models/testing/model_run.h"
 
 namespace crosstalk::checks {
-
-using Settings = std::vector<std::pair<std::string, OptionValue>>;
 
 constexpr int kTokens = 7, kWidth = 6;
 
@@ -62,9 +61,8 @@ template <class Real>
 void give_example(ModelRun<Real>& run, int r, std::uint64_t seed, double size = 1) {
   RandomStream random(seed, RandomDomain::task_train, 7);
   Parameters parameters = run.random_parameters(seed);
-  for (auto& [name, values] : parameters) {
+  for (auto& [name, values] : parameters)
     for (double& value : values) value *= size;
-  }
   run.set_parameters(r, parameters);
   run.set_batch(r, token_batch(random, run.shape));
   run.set_features(r, static_cast<std::int32_t>(seed), 1);
@@ -74,104 +72,52 @@ void give_example(ModelRun<Real>& run, int r, std::uint64_t seed, double size = 
 inline const std::vector<std::pair<std::string, Settings>>& block_kinds() {
   static const std::vector<std::pair<std::string, Settings>> all = {
       {"plain", {}},
-      {"two heads, values of another size", {{"model.heads", 2}, {"model.d_key", 4}, {"model.d_value", 8}}},
-      {"gelu", {{"model.mlp", "gelu"}, {"model.mlp_ratio", 1.5}}},
-      {"swiglu, rms, biases", {{"model.mlp", "swiglu"}, {"model.norm", "rms"}, {"model.bias", true}}},
-      {"rms, another norm before the head", {{"model.norm", "rms"}, {"model.last_norm", "layer"}}},
-      {"the norm itself", {{"model.mlp", "identity"}, {"model.layers", 2}}},
-      {"the norm itself, another one before the head",
-       {{"model.mlp", "identity"}, {"model.last_norm", "rms"}}},
-      {"dropout",
-       {{"model.mlp", "gelu"}, {"model.embed_dropout", 0.25}, {"model.dropout", 0.4}, {"model.layers", 2}}},
-      {"dropout of weights",
-       {{"model.weight_dropout", 0.3}, {"model.layers", 2}, {"model.stack", "memory softmax"}}},
-      {"own head", {{"model.tied_head", false}}},
+      {"two heads, values of another size", settings_in("heads=2, d_key=4, d_value=8")},
+      {"gelu", settings_in("mlp=gelu, mlp_ratio=1.5")},
+      {"swiglu, rms, biases", settings_in("mlp=swiglu, norm=rms, bias=true")},
+      {"rms, another norm before the head", settings_in("norm=rms, last_norm=layer")},
+      {"the norm itself", settings_in("mlp=identity, layers=2")},
+      {"the norm itself, another one before the head", settings_in("mlp=identity, last_norm=rms")},
+      {"dropout", settings_in("mlp=gelu, embed_dropout=0.25, dropout=0.4, layers=2")},
+      {"dropout of weights", settings_in("weight_dropout=0.3, layers=2, stack=memory softmax")},
+      {"own head", settings_in("tied_head=false")},
       {"no norm before mixers, an MLP to the answers",
-       {{"model.prenorm", false}, {"model.readout", "mlp"}, {"model.mlp_ratio", 1.5}, {"model.layers", 2}}},
-      {"positions", {{"model.positions", "learned"}, {"model.max_length", 9}}},
-      {"decoder", {{"model.decoder", "last"}, {"model.layers", 2}, {"model.mlp", "gelu"}}},
-      {"base_conv first", {{"model.layers", 2}, {"model.stack", "base_conv memory"}}},
-      {"base_conv last", {{"model.layers", 2}, {"model.stack", "memory base_conv"}, {"model.conv_width", 2}}},
+       settings_in("prenorm=false, readout=mlp, mlp_ratio=1.5, layers=2")},
+      {"positions", settings_in("positions=learned, max_length=9")},
+      {"decoder", settings_in("decoder=last, layers=2, mlp=gelu")},
+      {"base_conv first", settings_in("layers=2, stack=base_conv memory")},
+      {"base_conv last", settings_in("layers=2, stack=memory base_conv, conv_width=2")},
       {"hybrid",
        {{"model.layers", 3},
         {"model.mlp", "gelu"},
         {"model.stack", "sliding_window(window=2, short_conv=qkv) delta(beta_max=2) memory(heads=3)"}}},
       {"parts of queries, keys and values",
-       {{"model.short_conv", "qkv"},
-        {"model.short_conv_silu", true},
-        {"model.token_shift", "qv"},
-        {"model.out_norm", "rms"},
-        {"model.out_gate", "silu"}}},
+       settings_in("short_conv=qkv, short_conv_silu=true, token_shift=qv, out_norm=rms, out_gate=silu")},
       {"shifts of the input",
-       {{"model.input_shift", "static"},
-        {"model.input_shift_start", "rwkv7"},
-        {"model.out_gate", "silu"},
-        {"model.layers", 2}}},
+       settings_in("input_shift=static, input_shift_start=rwkv7, out_gate=silu, layers=2")},
       {"shifts of the input that the token decides, a bonus",
-       {{"model.input_shift", "token"}, {"model.out_norm", "group"}, {"model.bonus", true}}},
-      {"a shift that the token decides",
-       {{"model.heads", 2}, {"model.token_shift", "qkv"}, {"model.token_shift_law", "head"}}},
+       settings_in("input_shift=token, out_norm=group, bonus=true")},
+      {"a shift that the token decides", settings_in("heads=2, token_shift=qkv, token_shift_law=head")},
       {"SiLU without a convolution, shared gains, gate of low rank",
-       {{"model.heads", 2},
-        {"model.silu", "qkv"},
-        {"model.out_act", "silu"},
-        {"model.out_norm", "rms"},
-        {"model.out_norm_gain", "shared"},
-        {"model.out_gate", "gelu"},
-        {"model.out_gate_rank", -1},
-        {"model.biases", "query value -out_gate"}}},
+       settings_in("heads=2, silu=qkv, out_act=silu, out_norm=rms, out_norm_gain=shared, out_gate=gelu, "
+                   "out_gate_rank=-1, biases=query value -out_gate")},
       {"convolution with bias, inner, one key for two heads, norm behind the gate, skip a head",
-       {{"model.heads", 2},
-        {"model.d_key", 4},
-        {"model.d_value", 8},
-        {"model.inner", true},
-        {"model.short_conv", "qkv"},
-        {"model.short_conv_bias", true},
-        {"model.short_conv_start", "normal"},
-        {"model.silu", "qv"},
-        {"model.key_groups", 1},
-        {"model.out_norm", "rms_all"},
-        {"model.out_norm_order", "after"},
-        {"model.out_gate", "silu"},
-        {"model.out_skip", "head"}}},
+       settings_in("heads=2, d_key=4, d_value=8, inner=true, short_conv=qkv, short_conv_bias=true, "
+                   "short_conv_start=normal, silu=qv, key_groups=1, out_norm=rms_all, out_norm_order=after, "
+                   "out_gate=silu, out_skip=head")},
       {"norm and turn of queries and keys, gate by two maps, skip a channel",
-       {{"model.heads", 2},
-        {"model.d_key", 8},
-        {"model.d_value", 8},
-        {"model.qk_norm", "head"},
-        {"model.rotary", true},
-        {"model.rotary_period", 3},
-        {"model.feature_scale", true},
-        {"model.out_norm", "group"},
-        {"model.out_norm_bias", false},
-        {"model.out_norm_eps", 1e-3},
-        {"model.out_gate", "lora"},
-        {"model.out_gate_rank", 3},
-        {"model.out_skip", "channel"},
-        {"model.out_deviation", "plain"}}},
-      {"values of the first layer",
-       {{"model.heads", 2}, {"model.d_value", 8}, {"model.value_residual", true}, {"model.layers", 2}}},
+       settings_in("heads=2, d_key=8, d_value=8, qk_norm=head, rotary=true, rotary_period=3, "
+                   "feature_scale=true, out_norm=group, out_norm_bias=false, out_norm_eps=1e-3, "
+                   "out_gate=lora, out_gate_rank=3, out_skip=channel, out_deviation=plain")},
+      {"values of the first layer", settings_in("heads=2, d_value=8, value_residual=true, layers=2")},
       {"small keys, an output that starts at 0",
-       {{"model.heads", 2},
-        {"model.d_key", 4},
-        {"model.d_value", 8},
-        {"model.key_start", 0.1},
-        {"model.out_deviation", "zero"}}},
+       settings_in("heads=2, d_key=4, d_value=8, key_start=0.1, out_deviation=zero")},
       {"queries and values of a convolution of the input",
-       {{"model.input_conv", "query value"},
-        {"model.short_conv_width", 3},
-        {"model.short_conv_bias", true},
-        {"model.projection_start", "small"}}},
+       settings_in(
+           "input_conv=query value, short_conv_width=3, short_conv_bias=true, projection_start=small")},
       {"xLSTM's block",
-       {{"model.heads", 2},
-        {"model.d_key", 8},
-        {"model.d_value", 8},
-        {"model.blocks", 4},
-        {"model.short_conv_bias", true},
-        {"model.out_norm", "group"},
-        {"model.out_skip", "convolved"},
-        {"model.out_gate", "silu"},
-        {"model.projection_start", "xavier"}}}};
+       settings_in("heads=2, d_key=8, d_value=8, blocks=4, short_conv_bias=true, out_norm=group, "
+                   "out_skip=convolved, out_gate=silu, projection_start=xavier")}};
   return all;
 }
 

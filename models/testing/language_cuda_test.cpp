@@ -1,14 +1,7 @@
 // Language models on a GPU: losses, answers and gradients are those of the CPU in double precision, and a replica has the
 // same bits alone as in a pack.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
-#include <cmath>
-#include <cstdlib>
-#include <map>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "kernels/base/form.h"
 #include "kernels/recurrence/read_weights.h"
@@ -18,8 +11,7 @@
 #include "models/graph/passes.h"
 #include "models/testing/language.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::language_cuda_test {
 
 struct LanguageResult {
   std::vector<double> losses, gradients;
@@ -80,6 +72,23 @@ Options on_gpu(const std::string& memory, Settings settings) {
   return language_options_of(memory, settings);
 }
 
+/// Of a study's sizes, and more settings.
+Options wide(const std::string& memory, const ModelShape& shape, int width, int heads, int layers = 2,
+             const Settings& more = {}) {
+  Settings settings = {{"model.width", std::int64_t{width}},
+                       {"model.heads", std::int64_t{heads}},
+                       {"model.layers", std::int64_t{layers}},
+                       {"model.weight_deviation", 0.1}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return language_options_of(memory, settings, shape.vocabulary());
+}
+
+/// Replica `place` of R has seed + R: the same seed for both.
+void expect_the_same_bits(const LanguageResult& pack, const LanguageResult& alone) {
+  EXPECT_EQ(pack.losses, alone.losses);
+  EXPECT_EQ(pack.gradients, alone.gradients);
+}
+
 void expect_the_same(const LanguageResult& got, const LanguageResult& want, double limit) {
   EXPECT_EQ(got.correct, want.correct);
   for (const auto& [name, a, b] : {std::tuple{"losses", &got.losses, &want.losses},
@@ -118,9 +127,7 @@ TEST_F(LanguageOnCuda, AReplicaHasTheSameBitsAlone) {
     const Options options = on_gpu("softmax", settings);
     const LanguageResult pack = run_language<float>(Device::cuda, options, small(), 3, 2, 7),
                          alone = run_language<float>(Device::cuda, options, small(), 1, 0, 9);
-    // Replica `place` of R has seed + R: the same seed for both.
-    EXPECT_EQ(pack.losses, alone.losses);
-    EXPECT_EQ(pack.gradients, alone.gradients);
+    expect_the_same_bits(pack, alone);
   }
 }
 
@@ -148,13 +155,7 @@ TEST_F(LanguageOnCuda, RoundedBetweenMapsAndAttention) {
     if (few_replicas() && T > 70) continue;
     SCOPED_TRACE(fmt::format("width {} heads {} T {}", width, heads, T));
     const ModelShape shape{0, 300, false, B, {T, 1, 12}, 300};
-    const Options options = language_options_of("softmax",
-                                                {{"model.width", std::int64_t{width}},
-                                                 {"model.heads", std::int64_t{heads}},
-                                                 {"model.layers", 2},
-                                                 {"model.bias", true},
-                                                 {"model.weight_deviation", 0.1}},
-                                                shape.vocabulary());
+    const Options options = wide("softmax", shape, width, heads, 2, {{"model.bias", true}});
     const auto result = [&] {
       return run_language<float>(Device::cuda, options, shape, 2, 1, 3, Precision::bf16);
     };
@@ -205,12 +206,7 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
   for (const char* memory : {"deltanet", "gated_delta", "kda", "gla"}) {
     for (const auto& [width, heads, T] : is_slow ? few : all) {
       const ModelShape shape{0, 100, false, 2, {T, 1, 9}, 100};
-      const Options options = language_options_of(memory,
-                                                  {{"model.width", std::int64_t{width}},
-                                                   {"model.heads", std::int64_t{heads}},
-                                                   {"model.layers", 2},
-                                                   {"model.weight_deviation", 0.1}},
-                                                  shape.vocabulary());
+      const Options options = wide(memory, shape, width, heads);
       const LanguageResult want = run_language<double>(Device::cpu, options, shape, 2, 1, 3);
       for (const auto& [format, limit] : {std::pair{Precision::tf32, 2e-2}, {Precision::bf16, 1.5e-1}}) {
         const LanguageResult got = run_language<float>(Device::cuda, options, shape, 2, 1, 3, format);
@@ -236,16 +232,11 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
 
 // Memories whose weights of all pairs of tokens tiles make, or chunks read of one-hot values, an answer at every token and at few.
 TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
-  for (const char* memory : {"path", "path_fox", "log_linear_gated_delta", "log_linear_attention", "wall"}) {
+  for (const char* memory : {"path", "path_fox", "log_linear_gated_delta", "log_linear_attention", "wall"})
     for (const auto& [heads, T, Q] : {std::tuple{1, 150, 150}, {2, 150, 40}, {2, 20, 20}}) {
       if (T > 20 && few_replicas()) continue;  // under compute-sanitizer
       const ModelShape shape{0, 100, false, 2, {T, 1, Q}, 100};
-      const Options options = language_options_of(memory,
-                                                  {{"model.width", 64},
-                                                   {"model.heads", std::int64_t{heads}},
-                                                   {"model.layers", 2},
-                                                   {"model.weight_deviation", 0.1}},
-                                                  shape.vocabulary());
+      const Options options = wide(memory, shape, 64, heads);
       const auto run = [&](int R, int place, std::uint64_t seed) {
         return run_language<float>(Device::cuda, options, shape, R, place, seed, Precision::bf16);
       };
@@ -262,25 +253,19 @@ TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
       EXPECT_EQ(has("state_read"), by_chunks);
       EXPECT_TRUE(!by_chunks || !fits || has("state_read:chunk"));
       expect_near(alone, run_language<double>(Device::cpu, options, shape, 1, 0, 9), 1.5e-1);
-      EXPECT_EQ(pack.losses, alone.losses);
-      EXPECT_EQ(pack.gradients, alone.gradients);
+      expect_the_same_bits(pack, alone);
     }
-  }
 }
 
-// Replica `place` of R has seed + R: the same seed for both.
 TEST_F(LanguageOnCuda, ARoundedReplicaHasTheSameBitsAlone) {
   for (const char* memory : {"softmax", "deltanet", "gated_delta", "kda", "gla", "rwkv7"}) {
     const ModelShape shape{0, 100, false, few_replicas() ? 2 : 64, {40, 1, 9}, 100};
-    const Options options = language_options_of(
-        memory, {{"model.width", 64}, {"model.layers", 2}, {"model.weight_deviation", 0.1}},
-        shape.vocabulary());
+    const Options options = wide(memory, shape, 64, 1);
     for (const Precision format : {Precision::tf32, Precision::bf16}) {
       SCOPED_TRACE(fmt::format("{} {}", memory, format == Precision::tf32 ? "tf32" : "bf16"));
       const LanguageResult pack = run_language<float>(Device::cuda, options, shape, 3, 2, 7, format),
                            alone = run_language<float>(Device::cuda, options, shape, 1, 0, 9, format);
-      EXPECT_EQ(pack.losses, alone.losses);
-      EXPECT_EQ(pack.gradients, alone.gradients);
+      expect_the_same_bits(pack, alone);
     }
   }
 }
@@ -289,25 +274,20 @@ TEST_F(LanguageOnCuda, ARoundedReplicaHasTheSameBitsAlone) {
 // answer at every token and at few. In fp32 they are the CPU's. In bf16 some gradients tell little of the kernels: where what is
 // read is short, its norm enlarges what rounding did (of GLA's second layer 10 to 25 % on the CPU, if maps alone round).
 TEST_F(LanguageOnCuda, LayersAsPublishedInBf16) {
-  for (const char* memory : {"rope", "deltanet", "gated_delta", "mamba2", "gla", "mesa"}) {
+  for (const char* memory : {"rope", "deltanet", "gated_delta", "mamba2", "gla", "mesa"})
     for (const auto& [width, Q] : {std::pair{64, 70}, {128, 70}, {128, 9}}) {
       const ModelShape shape{0, 100, false, 8, {70, 1, Q}, 100};
-      Settings settings = {{"model.width", std::int64_t{width}},
-                           {"model.heads", 1},
-                           {"model.layers", 2},
-                           {"model.mlp", "swiglu"},
-                           {"model.weight_deviation", 0.1}};
-      if (std::string(memory) != "rope") {
+      Settings settings = {{"model.mlp", "swiglu"}};
+      if (std::string(memory) != "rope")
         settings.insert(settings.end(), {{"model.short_conv", "qkv"},
                                          {"model.short_conv_bias", true},
                                          {"model.silu", "qkv"},
                                          {"model.out_norm", "rms"},
                                          {"model.out_norm_gain", "shared"},
                                          {"model.out_gate", "silu"}});
-      }
       if (std::string(memory) != "rope" && std::string(memory) != "mesa")
         settings.push_back({"model.d_value", std::int64_t{2 * width}});
-      const Options options = language_options_of(memory, settings, shape.vocabulary());
+      const Options options = wide(memory, shape, width, 1, 2, settings);
       const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 9);
       const auto run = [&](int R, int place, std::uint64_t seed) {
         return run_language<float>(Device::cuda, options, shape, R, place, seed, Precision::bf16);
@@ -320,19 +300,14 @@ TEST_F(LanguageOnCuda, LayersAsPublishedInBf16) {
           run_language<float>(Device::cpu, options, shape, 1, 0, 9, Precision::bf16);
       expect_near(alone, want, 5e-2, &rounded);
       expect_near(run_language<float>(Device::cuda, options, shape, 1, 0, 9), want, 2e-3);
-      EXPECT_EQ(pack.losses, alone.losses);
-      EXPECT_EQ(pack.gradients, alone.gradients);
+      expect_the_same_bits(pack, alone);
     }
-  }
 }
 
 // Which kernels run follows the GPU's shared memory, and the record says so.
 TEST_F(LanguageOnCuda, FormsFollowSharedMemory) {
   const ModelShape shape{0, 100, false, 64, {128, 1, 9}, 100};
-  const Options options = language_options_of(
-      "softmax",
-      {{"model.width", 128}, {"model.heads", 1}, {"model.layers", 1}, {"model.weight_deviation", 0.1}},
-      shape.vocabulary());
+  const Options options = wide("softmax", shape, 128, 1, 1);
   const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
   for (const auto& [kib, form] :
        {std::pair{227, "attend_mix:whole"}, {163, "attend_mix:whole"}, {99, "attend_mix:tiles"}}) {
@@ -350,13 +325,7 @@ TEST_F(LanguageOnCuda, FormsFollowSharedMemory) {
 TEST_F(LanguageOnCuda, WideValuesAreReadByChunks) {
   const ModelShape shape{0, 100, false, 4, {150, 1, 9}, 100};
   for (const char* memory : {"deltanet", "gated_delta", "kda", "gla", "rwkv7"}) {
-    const Options options = language_options_of(memory,
-                                                {{"model.width", 64},
-                                                 {"model.d_value", 384},
-                                                 {"model.heads", 2},
-                                                 {"model.layers", 1},
-                                                 {"model.weight_deviation", 0.1}},
-                                                shape.vocabulary());
+    const Options options = wide(memory, shape, 64, 2, 1, {{"model.d_value", 384}});
     const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
     const LanguageResult got = run_language<float>(Device::cuda, options, shape, 1, 0, 3);
     SCOPED_TRACE(fmt::format("{}: {}", memory, got.forms));
@@ -381,9 +350,7 @@ TEST(LanguageOnCudaData, ReplicasOfOneSeedAreEqual) {
   const Options options = on_gpu("softmax", {});
   const LanguageResult pack = run_language<float>(Device::cpu, options, small(), 3, 2, 7),
                        alone = run_language<float>(Device::cpu, options, small(), 1, 0, 9);
-  EXPECT_EQ(pack.losses, alone.losses);
-  EXPECT_EQ(pack.gradients, alone.gradients);
+  expect_the_same_bits(pack, alone);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::language_cuda_test

@@ -3,8 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/language.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::language_state_test {
 
 std::int64_t state_bytes(const std::string& memory, Settings settings, std::int64_t length = 1024) {
   settings.insert(settings.begin(),
@@ -40,5 +39,4 @@ TEST(LanguageState, IsTheSumOverLayers) {
   EXPECT_EQ(state_bytes("path", {{"memory.path_conv", 3}}) - state_bytes("path", {}), 4 * 2 * 64);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::language_state_test

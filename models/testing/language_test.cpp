@@ -3,14 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/language_checks.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 
 #include "models/mixers/stack_fuzz.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::language_test {
 
 class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
  protected:
@@ -19,7 +16,9 @@ class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
 
 TEST_P(MemoryInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
   const Options o = options();
-  if (!smooth(o)) GTEST_SKIP() << "kinks";
+  if (!smooth(o)) {
+    GTEST_SKIP() << "kinks";
+  }
   ASSERT_NO_FATAL_FAILURE(expect_language_gradients(o, language_shape(), 60));
   const Options two = options({{"model.heads", 2}, {"model.layers", 2}});
   ASSERT_NO_FATAL_FAILURE(expect_language_gradients(two, language_shape(5, 2), 80));
@@ -344,5 +343,4 @@ TEST(Language, SizesThatAreNotGivenFollowTheWidth) {
   EXPECT_EQ(retrieval.get_int("model.d_key"), 64);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::language_test

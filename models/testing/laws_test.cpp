@@ -1,17 +1,12 @@
 // Abilities that memories must have, with parameters written by hand.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <Eigen/SVD>
 
 #include "kernels/testing/compare.h"
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
-
-using Settings = std::vector<std::pair<std::string, OptionValue>>;
+namespace crosstalk::checks::laws_test {
 
 Options options_of(const std::string& memory, const Settings& settings, int d_key, int keys, int values) {
   const Memory* kind = find_memory(memory);
@@ -43,9 +38,8 @@ void orthonormal(ModelRun<Real>& run, double write_logit, double swap_logit, dou
     if (block.name(i) == "key_projection.second_key")
       run.set_parameter(0, "key_projection.second_key", diagonal(n, -scale));
     if (block.name(i) == "gate.bias") run.set_parameter(0, "gate.bias", {write_logit});
-    if (block.name(i) == "gate.second_key") {
+    if (block.name(i) == "gate.second_key")
       run.set_parameter(0, "gate.second_key", Vector(static_cast<std::size_t>(n), swap_logit - write_logit));
-    }
   }
 }
 
@@ -106,13 +100,12 @@ TEST(AttentionNormLaw, EqualValuesAreReadBack) {
         give(run, 0, example);
         run.forward();
         least = 1;
-        for (int b = 0; b < kB; ++b) {
+        for (int b = 0; b < kB; ++b)
           for (int i = 0; i < 3; ++i) {
             if (example.batch.target_at(b, i) < 0) continue;
             EXPECT_LE(run.y(0, b, i)[0], 1 + 1e-12);
             least = std::min(least, run.y(0, b, i)[0]);
           }
-        }
       }
       EXPECT_GE(least, memory == "softmax" ? 1 - 1e-14 : 1 - 1e-4);
       ++checked;
@@ -126,7 +119,7 @@ TEST(AttentionNormLaw, EqualValuesAreReadBack) {
 TEST(VanishingFeatures, AreHarmless) {
   const ModelShape shape{kKeys, kValues, false, kB, {kT, 2, 3}};
   int checked = 0;
-  for (const Memory& kind : all_memories()) {
+  for (const Memory& kind : all_memories())
     for (const Setting& setting : valid_settings(kind, kDKey, kKeys, kValues, kEmbedding)) {
       if (!setting.options.has("memory.feature_map")) continue;
       const std::string map = setting.options.get_string("memory.feature_map");
@@ -137,9 +130,8 @@ TEST(VanishingFeatures, AreHarmless) {
       if (setting.options.has("memory.writes") && setting.options.get_int("memory.writes") > 1) continue;
       ModelRun<double> run(setting.options, shape, 1, true);
       Parameters parameters = run.random_parameters(8);
-      for (auto& [name, values] : parameters) {
+      for (auto& [name, values] : parameters)
         if (name.rfind("key_projection", 0) == 0) std::fill(values.begin(), values.end(), 0);
-      }
       parameters["key_projection.bias"] = map == "relu" ? Vector{-1, -2, -1} : Vector{1, -2, 1};
       RandomStream random(2, RandomDomain::task_train, 7);
       run.set_parameters(0, parameters);
@@ -151,7 +143,6 @@ TEST(VanishingFeatures, AreHarmless) {
       EXPECT_TRUE(std::isfinite(magnitude(g.at(0), g.size())));
       ++checked;
     }
-  }
   EXPECT_GT(checked, 20);
 }
 
@@ -233,9 +224,8 @@ TEST_P(Causality, ReadsDoNotSeeLaterTokens) {
     example.batch.ask(0, 0, 1, 0, 3);
     example.batch.ask(0, 1, 2, 1, 4);
     Example other = example;
-    for (int t = 4; t < kT; ++t) {
+    for (int t = 4; t < kT; ++t)
       other.batch.write(0, t, {(example.batch.token(0, t, 0) + 2) % kKeys, (t + 1) % kValues});
-    }
     ModelRun<double> a(setting.options, shape, 1, true), b(setting.options, shape, 1, true);
     give(a, 0, example);
     give(b, 0, other);
@@ -247,5 +237,4 @@ TEST_P(Causality, ReadsDoNotSeeLaterTokens) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, Causality, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::laws_test

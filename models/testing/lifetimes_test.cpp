@@ -4,8 +4,7 @@
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::lifetimes_test {
 
 class Lifetimes : public ::testing::TestWithParam<std::string> {};
 
@@ -43,5 +42,4 @@ TEST_P(Lifetimes, SharedMemoryChangesNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, Lifetimes, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::lifetimes_test

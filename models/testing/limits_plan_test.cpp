@@ -2,13 +2,11 @@
 // that one of its readers refuses at that size.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include "kernels/testing/shared_limit.h"
 #include "models/testing/language.h"
 
 namespace crosstalk::checks::limits_plan_test {
-namespace {
 
 struct Shape {
   int width, heads, T, Q;
@@ -19,7 +17,7 @@ class PlannedForAGpu : public ::testing::TestWithParam<std::string> {};
 TEST_P(PlannedForAGpu, InAnySharedMemory) {
   const Memory& kind = *find_memory(GetParam());
   int planned = 0;
-  for (const Shape& s : {Shape{64, 1, 150, 150}, {64, 2, 40, 9}, {128, 1, 70, 9}, {256, 2, 150, 150}}) {
+  for (const Shape& s : {Shape{64, 1, 150, 150}, {64, 2, 40, 9}, {128, 1, 70, 9}, {256, 2, 150, 150}})
     for (const bool published : {false, true}) {
       if (published && !kind.published) continue;
       const ModelShape shape{0, 100, false, 64, {s.T, 1, s.Q}, 100};
@@ -40,11 +38,9 @@ TEST_P(PlannedForAGpu, InAnySharedMemory) {
         });
       }
     }
-  }
   EXPECT_EQ(planned, kind.published ? 24 : 12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, PlannedForAGpu, every_memory(), memory_name);
 
-}  // namespace
 }  // namespace crosstalk::checks::limits_plan_test

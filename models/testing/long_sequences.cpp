@@ -9,7 +9,9 @@ namespace {
 constexpr int kTokens = 70001;
 
 void expect_long(const std::string& memory, Device device) {
-  if (find_memory(memory)->states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
+  if (find_memory(memory)->states.empty()) {
+    GTEST_SKIP() << "keeps its keys, not a state";
+  }
   Extreme e = extreme(memory, {.B = 1, .T = kTokens, .H = 1, .K = 2, .V = 2});
   const bool forms =
       forms_of({e.one.memory, "", {.B = 1, .T = 2, .H = 1, .K = 2, .V = 2, .N = e.one.sizes.N}, {}, {}})

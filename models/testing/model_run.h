@@ -76,9 +76,8 @@ class ModelRun {
 
   Tensor<Real> parameter(const std::string& name) {
     auto& block = model.parameters();
-    for (int i = 0; i < block.count(); ++i) {
+    for (int i = 0; i < block.count(); ++i)
       if (block.name(i) == name) return block.value(i);
-    }
     throw std::out_of_range("the model has no parameter " + name);
   }
   void set_parameter(int r, const std::string& name, const Vector& values) {

@@ -3,15 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/parts/model_parts.h"
 
-#include <fmt/format.h>
-
 #include "models/testing/differences.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
-
-using Settings = std::vector<std::pair<std::string, OptionValue>>;
+namespace crosstalk::checks::parts_test {
 
 /// A memory with its defaults and parts of the model; two heads where the memory has them.
 Options with_parts(const std::string& memory, const Settings& parts, int heads = 1) {
@@ -69,7 +64,9 @@ TEST_P(MemoryParts, GradientsAreThoseOfDifferences) {
   const ModelShape shape{kKeys, kValues, false, 1, {4, 2, 2}};
   const bool kinks =
       with_parts(GetParam(), {}).has("memory.feature_map") && !smooth(with_parts(GetParam(), {}));
-  if (kinks) GTEST_SKIP() << "its default feature map has kinks";
+  if (kinks) {
+    GTEST_SKIP() << "its default feature map has kinks";
+  }
   for (const auto& [name, parts] : every_part()) {
     SCOPED_TRACE(name);
     const Options options = with_parts(GetParam(), parts);
@@ -122,15 +119,13 @@ TEST(ShortConvLaw, AWeightOnTheTokenBeforeShiftsTheKeys) {
     Example example = example_for(plain, kShape, 4);
     for (const char* name : {"key_projection.value", "key_projection.bias"})
       std::fill(example.parameters[name].begin(), example.parameters[name].end(), 0);
-    for (int b = 0; b < kB; ++b) {
+    for (int b = 0; b < kB; ++b)
       for (int t = 0; t < kT; ++t) example.batch.write(b, t, {(2 * t + b) % kKeys, (t + b) % kValues});
-    }
     Example late = example;
-    for (int b = 0; b < kB; ++b) {
+    for (int b = 0; b < kB; ++b)
       for (int t = 0; t < kT; ++t)
         late.batch.write(b, t,
                          {t == 0 ? -1 : example.batch.token(b, t - 1, 0), example.batch.token(b, t, 1)});
-    }
     ModelRun<double> a(plain, kShape, 1, false), b(mixed, kShape, 1, false);
     give(a, 0, late), give(b, 0, example);
     if (shift) {
@@ -159,10 +154,9 @@ std::int64_t looked_back_at(const Options& options, const std::string& what, int
   Variable<double>* y = parts.mixed(what, x);
   graph.keep(y);
   graph.plan();
-  for (Variable<double>* w : weights) {
+  for (Variable<double>* w : weights)
     for (std::int64_t i = 0; i < w->value.size(); ++i)
       w->value.at(0)[i] = 0.3 + 0.01 * static_cast<double>(i);
-  }
   for (std::int64_t i = 0; i < x->value.size(); ++i) x->value.at(0)[i] = 1 + 0.1 * static_cast<double>(i % 7);
   graph.forward({});
   const auto rest = [&] { return Vector(y->value.at(0) + t * channels, y->value.at(0) + T * channels); };
@@ -183,7 +177,7 @@ TEST(PartsState, IsWhatConvolutionAndShiftLookBackAt) {
                                           {{"short_conv", "kv"}, {"token_shift", "q"}},
                                           {{"token_shift", "qk"}, {"out_norm", "rms"}, {"out_gate", "silu"}},
                                           {{"out_norm", "group"}}};
-  for (const Settings& parts : settings) {
+  for (const Settings& parts : settings)
     for (const int heads : {1, 2}) {
       Options options = memory_options(*find_memory("delta"), 4, kKeys, kValues, 3);
       options.set("model.heads", std::int64_t{heads});
@@ -195,7 +189,6 @@ TEST(PartsState, IsWhatConvolutionAndShiftLookBackAt) {
       const Memory& delta = *find_memory("delta");
       EXPECT_EQ(delta.state_size(options, kValues, 9) - delta.state_size(plain, kValues, 9), counted);
     }
-  }
 }
 
 TEST(PartsState, EveryWriteOfATokenIsConvolved) {
@@ -228,5 +221,4 @@ TEST(PartsResolve, RefuseWhatHasNoMeaning) {
   EXPECT_NO_THROW(resolve_model(fine, {kKeys, kValues}));
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::parts_test

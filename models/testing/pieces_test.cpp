@@ -1,15 +1,12 @@
 // A language model that reads a sequence in pieces says what it says of the whole, with every memory that hands a state on;
 // the others are refused.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include "kernels/base/error.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/cuda_test.h"
 #include "models/testing/language.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::pieces_test {
 
 constexpr int kTokensRead = 12, kPiece = 4;
 
@@ -278,5 +275,4 @@ void expect_long_pieces(Device device) {
 TEST(Pieces, LongOnes) { expect_long_pieces(Device::cpu); }
 TEST_F(PiecesOnCuda, LongOnes) { expect_long_pieces(Device::cuda); }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::pieces_test

@@ -2,19 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/probe_model.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <map>
-#include <utility>
-#include <vector>
 
 #include "kernels/base/error.h"
 #include "kernels/base/random.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::probe_test {
 
 constexpr int kSequences = 12;
 
@@ -47,7 +41,7 @@ Measured measure(Options options, int n, std::uint64_t seed = 1) {
   ProbeModel<Real> model(options, {n, n, false}, Device::cpu, 1);
   model.initialise(0, seed);
   const auto graph = model.graph(kSequences, {n, 2, n}, false);
-  for (int b = 0; b < kSequences; ++b) {
+  for (int b = 0; b < kSequences; ++b)
     for (int t = 0; t < n; ++t) {
       std::int32_t* token = graph->batch.tokens->at(0) + 2 * (b * n + t);
       const int key = (t * 7 + b) % n;  // n has no factor 7
@@ -56,7 +50,6 @@ Measured measure(Options options, int n, std::uint64_t seed = 1) {
       graph->batch.position->at(0)[b * n + t] = n;
       graph->batch.target->at(0)[b * n + t] = (t + b) % n;
     }
-  }
   *graph->feature_seed->at(0) = 1;
   graph->graph.forward({});
   Measured measured;
@@ -90,10 +83,12 @@ TEST_P(Probe, EveryMemoryIsRead) {
 }
 
 TEST_P(Probe, OfOnePairTheValueIsRead) {  // up to its length, that is: signal and no noise
-  if (GetParam() == "ttt_linear" || GetParam() == "ttt_mlp" || GetParam() == "titans_mlp")
+  if (GetParam() == "ttt_linear" || GetParam() == "ttt_mlp" || GetParam() == "titans_mlp") {
     GTEST_SKIP() << "one step of gradient descent does not learn a value";
-  if (GetParam() == "lstm" || GetParam() == "gru" || GetParam() == "slstm" || GetParam() == "m2rnn")
+  }
+  if (GetParam() == "lstm" || GetParam() == "gru" || GetParam() == "slstm" || GetParam() == "m2rnn") {
     GTEST_SKIP() << "a cell holds tanh of a value";
+  }
   const Measured got = measure(plain(GetParam(), 16), 1);
   EXPECT_GT(got.signal, 0)
       << GetParam() << " writes nothing: what opens other gates (0 for log_..., else 1) shuts one of "
@@ -327,5 +322,4 @@ TEST(ProbeModel, ScaleIsDerivedWithTheMemory) {
   EXPECT_EQ(memory_options(*find_memory("softmax"), 8, 4, 4).get_double("model.probe_scale"), 0);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::probe_test

@@ -2,18 +2,12 @@
 // builds, and has as many parameters as its source counts. What those that python/tests/published transcribes compute and how they start
 // is held there.
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <set>
-
 #include "models/mixers/language_options.h"
 #include "models/parts/model_parts.h"
 #include "models/testing/differences.h"
 #include "models/testing/published_layer.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::published_test {
 
 const OptionSpec* option_of(const Memory& kind, const std::string& key) {
   const bool of_memory = key.starts_with("memory.");
@@ -56,7 +50,9 @@ std::int64_t parameters_of(const Options& options, std::string& names) {
 }
 
 TEST_P(Published, HasTheParametersThatItsSourceCounts) {
-  if (!kind().published) GTEST_SKIP() << "no layer of its authors";
+  if (!kind().published) {
+    GTEST_SKIP() << "no layer of its authors";
+  }
   std::string names;
   const std::int64_t n = parameters_of(published_options(kind()), names);
   if (kind().published.parameters > 0) {
@@ -65,9 +61,13 @@ TEST_P(Published, HasTheParametersThatItsSourceCounts) {
 }
 
 TEST_P(Published, HasRightGradients) {
-  if (!kind().published) GTEST_SKIP() << "no layer of its authors";
+  if (!kind().published) {
+    GTEST_SKIP() << "no layer of its authors";
+  }
   const Options options = published_options(kind(), {{"model.width", 8}});
-  if (!smooth(options)) GTEST_SKIP() << "kinks";
+  if (!smooth(options)) {
+    GTEST_SKIP() << "kinks";
+  }
   ModelRun<double> run(options, language_shape(5, 2, 0, 1), 1, true);
   give_example(run, 0, 11);
   ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 1));
@@ -226,11 +226,11 @@ TEST(PublishedLayer, ConvolutionsStartAsInTheirModels) {
       const std::string name = block.name(i), law = block.init(i).text();
       if (name.find("short_conv.") == name.npos && name.find("path_key_conv") == name.npos) continue;
       ++taps;
-      if (is_normal)
+      if (is_normal) {
         EXPECT_EQ(law, name.ends_with(".bias") ? "0" : "N(0, 0.02^2)") << name;
-      else
-        EXPECT_TRUE(law.starts_with("U(-0.5, 0.5)") || law.starts_with("U(-0.577"))
-            << name << " " << law;  // of four or three taps
+      } else {
+        EXPECT_TRUE(law.starts_with("U(-0.5, 0.5)") || law.starts_with("U(-0.577")) << name << " " << law;
+      }  // of four or three taps
     }
     EXPECT_TRUE(!is_normal || taps > 0);
   }
@@ -256,5 +256,4 @@ TEST(PublishedLayer, BiasesOfSlstmDependOnTheLayer) {
   EXPECT_NEAR(run.parameter("layers.1.input_gate.bias").at(0)[5], 5 - 12 * std::pow(x, 1.6), 1e-12);
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::published_test

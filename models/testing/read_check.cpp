@@ -28,9 +28,8 @@ void expect_models(const Memory& kind) {
 std::vector<double> numbers_of(const Matrix& rows, std::size_t size) {
   std::vector<double> x;
   for (const Vector& row : rows) x.insert(x.end(), row.begin(), row.end());
-  if (rows.size() == 1 && !x.empty()) {
+  if (rows.size() == 1 && !x.empty())
     while (x.size() < size) x.insert(x.end(), rows[0].begin(), rows[0].end());
-  }
   return x;
 }
 
@@ -52,9 +51,8 @@ Matrix memory_reads(const std::string& memory, const Sequence& s) {
     return name == "q" ? s.q : name == "k" ? s.k : name == "v" ? s.v : s.has(name) ? s.input(name) : Matrix();
   };
   std::vector<std::string> present;
-  for (const ApplyInput& input : apply_inputs(kind, sizes)) {
+  for (const ApplyInput& input : apply_inputs(kind, sizes))
     if (input.optional && s.has(input.name)) present.push_back(input.name);
-  }
   Options options;
   try {
     options = apply_options(kind, sizes, given);
@@ -83,14 +81,13 @@ void expect_memory_reads(const std::string& memory, const Sequence& s, const Mat
   double largest = 1;
   for (const Vector& row : want)
     for (const double e : row) largest = std::max(largest, std::abs(e));
-  for (std::size_t t = 0; t < got.size(); ++t) {
+  for (std::size_t t = 0; t < got.size(); ++t)
     for (std::size_t i = 0; i < want[t].size(); ++i) {
       if (std::abs(got[t][i] - want[t][i]) <= 1e-11 * largest) continue;
       ADD_FAILURE() << "memory " << memory << " reads " << got[t][i] << " at token " << t << ", value " << i
                     << ", its oracle " << want[t][i];
       return;
     }
-  }
 }
 
 }  // namespace crosstalk::checks

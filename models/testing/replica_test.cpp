@@ -1,13 +1,10 @@
 // Replicas are alone: values, gradients and trained parameters of each do not depend on its neighbours, on
 // the number of threads, or on which replicas are computed.
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
-
 #include "models/testing/packs.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::replica_test {
 
 class MemoryReplica : public ::testing::TestWithParam<std::string> {
  protected:
@@ -96,5 +93,4 @@ TEST_P(MemoryReplica, IsNotDisturbedByANeighbourThatDiverged) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, MemoryReplica, every_memory(), memory_name);
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::replica_test

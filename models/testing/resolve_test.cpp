@@ -1,16 +1,11 @@
 // Meaning of the settings of memories: derived dimensions, refusals with their reasons, descriptions.
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include <set>
 
 #include "models/model.h"
 #include "models/testing/variants.h"
 
-namespace crosstalk::checks {
-namespace {
-
-using Settings = std::vector<std::pair<std::string, OptionValue>>;
+namespace crosstalk::checks::resolve_test {
 
 Options with(const std::string& memory, const Settings& settings, int d_key = 8) {
   Options options = memory_options(*find_memory(memory), d_key, 5, 4);
@@ -38,11 +33,9 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 std::vector<std::string> with_feature_maps() {
   std::vector<std::string> names;
-  for (const Memory& kind : all_memories()) {
-    for (const OptionSpec& spec : kind.options) {
+  for (const Memory& kind : all_memories())
+    for (const OptionSpec& spec : kind.options)
       if (spec.name == "feature_map") names.push_back(kind.name);
-    }
-  }
   return names;
 }
 
@@ -267,12 +260,11 @@ TEST(Describe, EveryFeatureMapIsListedAndUsable) {
     listed.insert(info.name);
     EXPECT_FALSE(info.formula.empty() || info.d_dot.empty() || info.source.empty()) << info.name;
   }
-  for (const Memory& kind : all_memories()) {
+  for (const Memory& kind : all_memories())
     for (const OptionSpec& spec : kind.options) {
       if (spec.name != "feature_map") continue;
       EXPECT_EQ(std::set<std::string>(spec.choices.begin(), spec.choices.end()), listed) << kind.name;
     }
-  }
 }
 
 TEST(Describe, EmbeddingSizeIsThatOfTheReleasedCode) {
@@ -288,5 +280,4 @@ TEST(Describe, EmbeddingSizeIsThatOfTheReleasedCode) {
   }
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::resolve_test

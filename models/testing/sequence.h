@@ -143,8 +143,6 @@ inline Matrix plus_outer(Matrix s, double factor, const Vector& v, const Vector&
   return s;
 }
 
-/// The state before the first token, [V][K]: the input "s0", or zero.
-inline Matrix start(const Sequence& s) { return s.has("s0") ? s.input("s0") : zeros(s.V, s.K); }
 inline Vector Sequence::query(int t) const {
   return scaled(real("scale", 1), q.at(static_cast<std::size_t>(t)));
 }

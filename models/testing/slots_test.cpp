@@ -7,17 +7,15 @@
 #include "models/build.h"
 #include "models/memories/memory_file.h"
 
-namespace crosstalk::checks {
-namespace {
+namespace crosstalk::checks::slots_test {
 
 const ApplySizes kSizes = {.B = 2, .T = 7, .H = 2, .K = 3, .V = 4};
 
 TEST(Letters, AreOptionsOfTheMemory) {
   const Memory& memory = memory_named("gsa");
   const auto shape = [&](const std::map<std::string, OptionValue>& given) {
-    for (const ApplyInput& input : apply_inputs(memory, with_letters(memory, kSizes, given))) {
+    for (const ApplyInput& input : apply_inputs(memory, with_letters(memory, kSizes, given)))
       if (input.name == "log_decay") return input.dims;
-    }
     return std::vector<int>();
   };
   EXPECT_EQ(shape({}), (std::vector<int>{2, 7, 2, 64}));
@@ -49,5 +47,4 @@ TEST(Algebra, SoftmaxIsThatOfItsParts) {
     EXPECT_NEAR(fine.variable->value.at(0)[i], parts.variable->value.at(0)[i], 1e-15) << i;
 }
 
-}  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::slots_test

@@ -13,6 +13,8 @@
 
 namespace crosstalk::checks {
 
+using Settings = std::vector<std::pair<std::string, OptionValue>>;
+
 inline bool has_option(const Memory& kind, const std::string& name) {
   return std::any_of(kind.options.begin(), kind.options.end(),
                      [&](const OptionSpec& option) { return option.name == name; });
@@ -81,9 +83,8 @@ inline std::vector<Setting> all_settings(const Memory& kind, int d_key, int keys
     settings = next;
   };
   std::size_t combinations = 1;
-  for (const OptionSpec& spec : kind.options) {
+  for (const OptionSpec& spec : kind.options)
     if (spec.name != "form") combinations *= std::max<std::size_t>(1, settings_of(spec).size());
-  }
   if (combinations > 1000) {
     const Setting defaults = settings[0];
     for (const OptionSpec& spec : kind.options) {

@@ -1,17 +1,10 @@
 // Differences between labels, paired by seed: figure, table, what is bold, and the seeds that a difference needs.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
-#include <cmath>
-
 #include "results/test_refusal.h"
 
 #include "plots/test_records.h"
 
 namespace crosstalk::checks::difference_test {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 /// Runs of mqar whose seeds have much in common: b is better than a by 0.1 at 4 pairs, and by nothing at 8.
 RecordMap runs(int seeds, const std::vector<std::string>& labels = {"a", "b"}) {
@@ -124,8 +117,7 @@ TEST_F(DifferenceTest, DivergedRuns) {
 
 TEST_F(DifferenceTest, TheFigureMarksWhatIsToldAndWhereZeroIs) {
   const std::string csv = draw("difference", runs(7));
-  EXPECT_THAT(csv, ::testing::StartsWith(
-                       "label,d_dot,task.pairs,n,median,lo,hi,against,wins,p,p_holm,told\nb,,4,7,"));
+  EXPECT_THAT(csv, StartsWith("label,d_dot,task.pairs,n,median,lo,hi,against,wins,p,p_holm,told\nb,,4,7,"));
   EXPECT_THAT(csv, HasSubstr(",a,7,0.015625,0.03125,1\n"));
   EXPECT_THAT(csv, HasSubstr(",a,3,"));
   EXPECT_THAT(csv, HasSubstr("theory: no difference,,"));
@@ -184,7 +176,7 @@ TEST_F(DifferenceTest, TheSeedsThatADifferenceNeeds) {
   options_.metric = "eval_accuracy";
   EXPECT_THAT(
       detect_text(rows_of(runs(7)), options_, 0.05),
-      ::testing::ElementsAre(
+      ElementsAre(
           "a difference of 0.05 in eval_accuracy needs about 7 seeds to be told in four of five tables of 2 comparisons (from 7 to 7, which "
           "b and a need at task.pairs = 4); by the spread of 7 seeds"));
   RecordMap fewer = runs(7, {"a", "b", "c"});
@@ -193,7 +185,7 @@ TEST_F(DifferenceTest, TheSeedsThatADifferenceNeeds) {
   EXPECT_THAT(detect_text(rows_of(runs(3)), options_, 0.001).at(0),
               HasSubstr("by the spread of 3 seeds: a rough estimate"));
   EXPECT_THAT(detect_text(rows_of(runs(1)), options_, 0.05),
-              ::testing::ElementsAre(HasSubstr("no two labels have two seeds in common")));
+              ElementsAre(HasSubstr("no two labels have two seeds in common")));
 }
 
 /// Rates that were tried are no points, even where nothing else varies.
@@ -211,7 +203,7 @@ TEST_F(DifferenceTest, TheSeedsThatADifferenceNeedsAreThoseOfTheBestRate) {
   options_.metric = "eval_accuracy";
   EXPECT_THAT(
       detect_text(rows_of(records), options_, 0.05),
-      ::testing::ElementsAre(
+      ElementsAre(
           "a difference of 0.05 in eval_accuracy needs about 6 seeds to be told in four of five tables; by the "
           "spread of 7 seeds at the train.learning_rate of the lowest validation loss"));
 }

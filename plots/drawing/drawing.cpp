@@ -24,22 +24,20 @@ struct KnownMetric {
 };
 // Behind a loss stands what it is, loss_formula(): half the squared error, summed over the values and averaged over
 // queries, or a cross-entropy.
-constexpr KnownMetric kMetrics[] = {
-    {"eval_loss", "Evaluation loss", true},
-    {"best_eval_loss", "Best evaluation loss", true},
-    {"test_loss", "Test loss", true},
-    {"eval_accuracy", "Evaluation accuracy", false},
-    {"test_accuracy", "Test accuracy", false},
-    {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
-    {"scaled_accuracy_last_quarter", "Scaled accuracy, last quarter", false},
-    {"test_class_accuracy", "Test accuracy, mean over classes", false},
-    {"test_bits_per_token", "Test loss in bits a token", true},
-    {"test_perplexity", "Test perplexity", true},
-    {"context_gap", "Test accuracy minus that for the next context", false},
-    {"eval_exact", "Sequences with every answer right", false},
-    {"test_exact", "Test sequences with every answer right", false},
-    {"steps", "Training steps", true},
-};
+constexpr KnownMetric kMetrics[] = {{"eval_loss", "Evaluation loss", true},
+                                    {"best_eval_loss", "Best evaluation loss", true},
+                                    {"test_loss", "Test loss", true},
+                                    {"eval_accuracy", "Evaluation accuracy", false},
+                                    {"test_accuracy", "Test accuracy", false},
+                                    {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
+                                    {"scaled_accuracy_last_quarter", "Scaled accuracy, last quarter", false},
+                                    {"test_class_accuracy", "Test accuracy, mean over classes", false},
+                                    {"test_bits_per_token", "Test loss in bits a token", true},
+                                    {"test_perplexity", "Test perplexity", true},
+                                    {"context_gap", "Test accuracy minus that for the next context", false},
+                                    {"eval_exact", "Sequences with every answer right", false},
+                                    {"test_exact", "Test sequences with every answer right", false},
+                                    {"steps", "Training steps", true}};
 
 double raw_value(const Record& record, const std::string& name) {
   if (name == "eval_loss") return record.eval_loss;
@@ -323,10 +321,9 @@ std::string what_series_they_have(const RecordList& records) {
 
 std::string symbol_of(const std::string& key) {
   static const std::map<std::string, std::string> symbols = {
-      {"memory.beta_max", "$\\beta_{\\max}$"},  {"memory.nu", "$\\nu$"},          {"memory.features", "$m$"},
-      {"model.d_key", "$d_{\\mathrm{key}}$"},   {"task.associations", "$S$"},     {"task.operations", "$T$"},
-      {"train.learning_rate", "learning rate"}, {"d_dot", "$d_{\\mathrm{dot}}$"},
-  };
+      {"memory.beta_max", "$\\beta_{\\max}$"},  {"memory.nu", "$\\nu$"},         {"memory.features", "$m$"},
+      {"model.d_key", "$d_{\\mathrm{key}}$"},   {"task.associations", "$S$"},    {"task.operations", "$T$"},
+      {"train.learning_rate", "learning rate"}, {"d_dot", "$d_{\\mathrm{dot}}$"}};
   if (const auto found = symbols.find(key); found != symbols.end()) return found->second;
   const std::size_t dot = key.find('.');
   if (dot != std::string::npos && key.substr(dot) == ".name")

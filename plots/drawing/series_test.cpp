@@ -2,17 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/drawing/series.h"
 
-#include <gmock/gmock.h>
-
-#include <set>
 #include <tuple>
 
 #include "plots/drawing/styles.h"
 #include "plots/test_records.h"
 #include "results/test_refusal.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::series_test {
 
 RecordMap three_labels() {
   RecordMap records;
@@ -40,11 +36,10 @@ TEST(ChooseRecords, ComparesTextAndNumbers) {
 TEST(ChooseRecords, SaysWhatThereIs) {
   const RecordMap records = three_labels();
   EXPECT_THAT(refused(records, {{"task.asociations", "20"}}),
-              ::testing::HasSubstr("did you mean \"task.associations\"?"));
-  EXPECT_THAT(refused(records, {{"task.associations", "30"}}), ::testing::HasSubstr("there are 10, 20"));
-  EXPECT_THAT(refused(records, {{"associations", "20"}}),
-              ::testing::HasSubstr("did you mean \"task.associations\"?"));
-  EXPECT_THAT(refused(records, {{"task", "recall"}}), ::testing::HasSubstr("did you mean \"task.name\"?"));
+              HasSubstr("did you mean \"task.associations\"?"));
+  EXPECT_THAT(refused(records, {{"task.associations", "30"}}), HasSubstr("there are 10, 20"));
+  EXPECT_THAT(refused(records, {{"associations", "20"}}), HasSubstr("did you mean \"task.associations\"?"));
+  EXPECT_THAT(refused(records, {{"task", "recall"}}), HasSubstr("did you mean \"task.name\"?"));
 }
 
 TEST(ChooseRecords, EveryValueBetweenCommasMustBeThere) {
@@ -134,5 +129,4 @@ TEST(LabelName, LeavesOtherPeoplesLabelsAlone) {
   EXPECT_EQ(label_name("_hidden"), " _hidden");
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::series_test

@@ -1,14 +1,8 @@
 // The figure of wrong answers: its CSV, its order, what it refuses.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::errors_test {
 
 RecordMap wrong_answers() {
   RecordMap records;
@@ -50,5 +44,4 @@ TEST_F(ErrorsTest, RefusesRunsWithoutThem) {
   EXPECT_THAT(refusal("errors", records), HasSubstr("errors needs records of recall tasks"));
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::errors_test

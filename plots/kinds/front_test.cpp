@@ -1,13 +1,8 @@
 // What memories reach against what a token costs them: means over settings, the front, what is refused.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
+namespace crosstalk::front_test {
 
 /// Three memories of 64, 128 and 256 floats, the second no better than the first; two settings, of losses a and 4 a.
 RecordMap three() {
@@ -39,5 +34,4 @@ TEST_F(Front, IsAStairOfMeansOverSettings) {
   EXPECT_THAT(caption(), HasSubstr("geometric mean over settings"));
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::front_test

@@ -110,14 +110,13 @@ Drawing draw_probe(const FigureInput& input) {
         {fmt::format("{}", d), fmt::format("$d_{{\\mathrm{{key}}}}$ = {}", d)});
   std::vector<FigureRow> errors;
   for (const Shown& one : shown()) {
-    for (const RecordLine& line : lines) {
+    for (const RecordLine& line : lines)
       for (const auto& [load, records] : line.points) {
         FigureRow row = row_of(line, load, records, one.metric);
         row.facet = fmt::format("{}", line.d_key), row.metric = one.name;
         drawing.rows.push_back(row);
         if (one.metric.is_loss) errors.push_back(row);
       }
-    }
   }
   bool any_theory = false;
   for (const RecordLine& line : lines) {

@@ -1,14 +1,8 @@
 // The figure of a probe: its CSV, its theory, what it refuses.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::probe_test {
 
 Record& add_probe(RecordMap& records, const std::string& label, const std::string& memory, int d_key,
                   int load, std::int64_t seed, double error, double recall) {
@@ -85,5 +79,4 @@ TEST_F(FigureTest, ProbeRefusesWhatItCannotDraw) {
   EXPECT_THAT(refusal("probe", probes()), HasSubstr("leave out --facet"));
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::probe_test

@@ -1,14 +1,8 @@
 // A task against text: a point a memory, the rank correlation, what is refused.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::recall_vs_text_test {
 
 /// Five memories, the better at recall the fewer bits, but for the last two.
 RecordMap both() {
@@ -68,5 +62,4 @@ TEST_F(RecallVsText, OtherRecordsAreRefusedOrLeftOut) {
   EXPECT_THAT(notes(), HasSubstr("without a run of text, left out: f"));
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::recall_vs_text_test

@@ -1,14 +1,8 @@
 // The figure of learning-rate windows: its CSV, the rate that it marks, what it refuses.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::window_test {
 
 /// A language model whose accuracy is `accuracy`, solved from .99 on.
 Record& add_rate(RecordMap& records, const std::string& label, double rate, std::int64_t seed,
@@ -144,5 +138,4 @@ TEST_F(WindowTest, TheTableSaysAtWhichRatesTheMedianOfTheSeedsSolves) {
               HasSubstr("\nc,,0.001,3,0.94,0.19,0.94"));
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::window_test

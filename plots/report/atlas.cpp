@@ -58,7 +58,7 @@ std::vector<AtlasColumn> columns_of(const RecordList& planned, const LabelledRec
   std::vector<std::pair<std::size_t, AtlasColumn>> found;
   for (const auto& [task, records] : tasks) {
     std::vector<std::string> keys;
-    for (const std::string& key : telling_keys(records))
+    for (const std::string& key : differing_keys(records))
       if (key.starts_with("task.") && key != "task.name") keys.push_back(key);
     std::set<std::vector<std::pair<double, std::string>>> settings;  // numbers by size
     std::size_t first = asked.size();

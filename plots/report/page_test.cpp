@@ -1,14 +1,8 @@
 // Every figure with names that are hard to place: matplotlib is asked where each text and marker is.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::page_test {
 
 /// A label, as a study has it, and its name in the legend.
 struct Named {
@@ -213,7 +207,9 @@ TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
     options_.facet = "";
   }
   const std::string text = problems();
-  if (text == "no matplotlib") GTEST_SKIP() << text;
+  if (text == "no matplotlib") {
+    GTEST_SKIP() << text;
+  }
   EXPECT_EQ(text, "");
 }
 
@@ -229,11 +225,13 @@ TEST_F(PageTest, TheCheckSeesWhatIsWrong) {
                     "fig.savefig('nothing.png')\n");
   scripts_ = " '" + (folder_ / "wrong.py").string() + "'";
   const std::string text = problems();
-  if (text == "no matplotlib") GTEST_SKIP() << text;
-  EXPECT_THAT(text, ::testing::HasSubstr("'a text without end' leaves the page"));
-  EXPECT_THAT(text, ::testing::HasSubstr("'one' lies over text 'other'"));
-  EXPECT_THAT(text, ::testing::HasSubstr("is cut"));
-  EXPECT_THAT(text, ::testing::HasSubstr("lies over the axes"));
+  if (text == "no matplotlib") {
+    GTEST_SKIP() << text;
+  }
+  EXPECT_THAT(text, HasSubstr("'a text without end' leaves the page"));
+  EXPECT_THAT(text, HasSubstr("'one' lies over text 'other'"));
+  EXPECT_THAT(text, HasSubstr("is cut"));
+  EXPECT_THAT(text, HasSubstr("lies over the axes"));
 }
 
 TEST_F(PageTest, FiguresOfAMemoryThatWasLookedIntoStayOnThePage) {
@@ -251,9 +249,10 @@ TEST_F(PageTest, FiguresOfAMemoryThatWasLookedIntoStayOnThePage) {
     scripts_ += " '" + folder.string() + "/'";  // makes arrays for the scripts in it
   }
   const std::string text = problems();
-  if (text == "no matplotlib") GTEST_SKIP() << text;
+  if (text == "no matplotlib") {
+    GTEST_SKIP() << text;
+  }
   EXPECT_EQ(text, "");
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::page_test

@@ -49,7 +49,7 @@ std::string asked_text(const RecordList& records, const Names& names, const Repo
     tasks.push_back(fmt::format("<strong>{}</strong>{}", html(task),
                                 known == input.tasks.end() ? "" : fmt::format(" ({})", html(known->second))));
   }
-  for (const std::string& key : telling_keys(records))
+  for (const std::string& key : differing_keys(records))
     if (key != "task.name")
       varied.push_back(
           fmt::format("<code>{}</code> = {}", html(key), html(range_of(values_of(records, key)))));
@@ -160,8 +160,8 @@ std::string figures_text(const LabelledRecords& rows, const FigureOptions& optio
 /// Which learning rate was best for each label, and where that lies in its grid.
 std::string rates_text(const RecordList& records, const Names& names) {
   const std::string rate = "train.learning_rate";
-  const std::vector<std::string> telling = telling_keys(records);
-  if (std::ranges::find(telling, rate) == telling.end()) return "";
+  const std::vector<std::string> differing = differing_keys(records);
+  if (std::ranges::find(differing, rate) == differing.end()) return "";
   std::string rows;
   std::vector<EdgeChoice> edges;
   try {
@@ -176,7 +176,7 @@ std::string rates_text(const RecordList& records, const Names& names) {
       std::map<std::string, std::set<std::string>> settings;  // rate -> settings that chose it
       for (const Record* record : chosen) {
         std::string setting;
-        for (const std::string& key : telling)
+        for (const std::string& key : differing)
           if (key != rate) setting += config_text(*record, key).value_or("") + "\n";
         settings[config_text(*record, rate).value_or("")].insert(setting);
       }
@@ -283,10 +283,10 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
   const std::vector<std::string> order = names.labels(records);
   std::map<std::string, std::size_t> rank;
   for (const std::string& label : order) rank.emplace(label, rank.size());
-  const std::vector<std::string> telling = telling_keys(records);
+  const std::vector<std::string> differing = differing_keys(records);
   const auto place = [&](const Record* record) {
     std::vector<double> numbers;
-    for (const std::string& key : telling) numbers.push_back(config_number(*record, key).value_or(0));
+    for (const std::string& key : differing) numbers.push_back(config_number(*record, key).value_or(0));
     return std::tuple(rank.at(record->label), numbers, record->seed, record->id);
   };
   std::ranges::sort(records, [&](const Record* a, const Record* b) { return place(a) < place(b); });

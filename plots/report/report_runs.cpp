@@ -39,7 +39,7 @@ std::vector<Column> columns_of(const RecordList& records) {
                                  {"seed", "seed"},
                                  {"status", "status", false},
                                  {"verdict", "verdict", false}};
-  for (const std::string& key : telling_keys(records)) {
+  for (const std::string& key : differing_keys(records)) {
     const auto values = values_of(records, key);
     columns.push_back(
         {key, key, std::ranges::all_of(values, [](const auto& v) { return number_in(v).has_value(); })});

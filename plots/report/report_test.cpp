@@ -1,8 +1,5 @@
 // The page of `crosstalk report`: what it says, that nothing in it acts, and how large it is.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
-#include <algorithm>
 #include <regex>
 
 #include "plots/report/html.h"
@@ -10,11 +7,7 @@
 #include "plots/report/svg.h"
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+namespace crosstalk::report_test {
 
 constexpr const char* kHostile = "<script>alert(1)</script>\"'&</td></table><img src=x onerror=alert(2)>";
 
@@ -405,7 +398,7 @@ TEST(TellingKeys, LeavesOutWhatFollowsFromOthers) {
       record.config["task.values"] = load;
       record.config["data_seed"] = load + d_key;
     }
-  EXPECT_THAT(telling_keys(list_of(records)), ElementsAre("task.associations", "model.d_key"));
+  EXPECT_THAT(differing_keys(list_of(records)), ElementsAre("task.associations", "model.d_key"));
 }
 
 TEST(SvgTicks, AreRoundAndFew) {
@@ -441,5 +434,4 @@ TEST(Html, FormulasThatNestDeeplyAreNotRead) {
   EXPECT_EQ(html_of("$x_{a_{\\hat{\\mathrm{b}}}}$"), "x<sub>ab\u0302</sub>");
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::report_test

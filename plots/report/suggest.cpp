@@ -49,7 +49,7 @@ bool any_profile(const RecordList& records, const std::string& part) {
 /// The options with what the records need: rates chosen, other keys as panels and lines.
 FigureOptions completed(FigureOptions options, const RecordList& records, const std::string& x) {
   const bool by_given = !options.by.empty() || !options.facet.empty(), best_given = !options.best.empty();
-  for (const std::string& key : telling_keys(records)) {
+  for (const std::string& key : differing_keys(records)) {
     if (key == x || key == options.x) continue;
     if (key == kRate || key == "train.weight_decay") {
       if (!best_given) options.best.push_back(key);
@@ -105,7 +105,7 @@ std::vector<std::string> names_for(const RecordList& records, const std::string&
 
 }  // namespace
 
-std::vector<std::string> telling_keys(const RecordList& records) {
+std::vector<std::string> differing_keys(const RecordList& records) {
   std::vector<std::string> keys;
   for (const auto& [key, varies] : config_keys(records))
     if (varies && !is_seed_key(key)) keys.push_back(key);
@@ -116,7 +116,7 @@ std::vector<std::string> telling_keys(const RecordList& records) {
   for (const Record* record : records)
     classes.push_back(labels.try_emplace(record->label, labels.size()).first->second);
   std::size_t count = labels.size();
-  std::vector<std::string> telling;
+  std::vector<std::string> differing;
   for (const std::string& key : keys) {
     std::map<std::pair<std::size_t, const std::string*>, std::size_t> finer;  // equal texts are one
     std::vector<std::size_t> of_records;
@@ -128,9 +128,9 @@ std::vector<std::string> telling_keys(const RecordList& records) {
     if (finer.size() == count) continue;
     count = finer.size();
     classes = std::move(of_records);
-    telling.push_back(key);
+    differing.push_back(key);
   }
-  return telling;
+  return differing;
 }
 
 std::vector<SuggestedFigure> suggested_figures(const LabelledRecords& rows, const FigureOptions& options,

@@ -10,7 +10,7 @@ namespace crosstalk {
 
 /// Keys of the configuration that tell the runs of a label apart, beside seeds; of keys that say the same (d_key and the
 /// width that follows from it) the first, where those that stand on axes come first.
-std::vector<std::string> telling_keys(const RecordList& records);
+std::vector<std::string> differing_keys(const RecordList& records);
 
 struct SuggestedFigure {
   std::string name;        ///< of figure_kinds()

@@ -1,15 +1,11 @@
 // Whole tables of equal labels, rates chosen by --best among runs that have seeds in common: at most one of twenty has a bold
 // cell. (What decides is simulated in results/numbers/coverage_test.cpp, on more tables.)
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
-#include <cmath>
 #include <random>
 
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::bold_slow_test {
 
 /// The share of tables with a bold cell; the first label lies `gap` standard deviations of a paired difference above the rest.
 double bold_share(int labels, int seeds, double gap, int tables, bool best) {
@@ -60,5 +56,4 @@ TEST(Bold, AGapOfTwoStandardDeviationsShowsAtTenSeeds) {
   for (const int labels : {2, 5}) EXPECT_GE(bold_share(labels, 10, 2, 100, false), 0.8) << labels;
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::bold_slow_test

@@ -148,7 +148,7 @@ std::string latex_of(const std::string& mathtext) {
   }
   const bool has_formulas = dollars % 2 == 0;
   std::string out;
-  for (std::size_t i = 0; i < mathtext.size();) {
+  for (std::size_t i = 0; i < mathtext.size();)
     if (mathtext.compare(i, 2, "\\$") == 0) {
       out += "\\$";
       i += 2;
@@ -166,7 +166,6 @@ std::string latex_of(const std::string& mathtext) {
     } else {
       add_word(out, mathtext[i++]);
     }
-  }
   return out;
 }
 

@@ -1,14 +1,8 @@
 // The paragraph on how the runs of a table were made: every number in it is one of the records.
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include "plots/test_records.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::protocol_test {
 
 class ProtocolTest : public FigureTest {
  protected:
@@ -148,5 +142,4 @@ TEST_F(ProtocolTest, HostileTextIsEscaped) {
   EXPECT_THAT(text, HasSubstr("50\\%"));
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::protocol_test

@@ -1,9 +1,5 @@
 // Tables: golden text in three formats, and LaTeX that compiles where there is one.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
-#include <limits>
 #include <regex>
 
 #include "plots/tables/latex.h"
@@ -11,16 +7,21 @@
 #include "results/numbers/verdict.h"
 #include "results/test_refusal.h"
 
-namespace crosstalk {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace crosstalk::tables_test {
 
 class TableTest : public FigureTest {
  protected:
   std::string table(const std::string& name, const LabelledRecords& rows, TableFormat format) {
     return table_text(name, rows, options_, format, notes_);
+  }
+  std::string markdown(const std::string& name, const LabelledRecords& rows) {
+    return table(name, rows, TableFormat::markdown);
+  }
+  std::string markdown(const std::string& name, const RecordMap& rows) {
+    return markdown(name, rows_of(rows));
+  }
+  std::string refusal(const std::string& name, const LabelledRecords& rows) {
+    return crosstalk::testing::refusal_of([&] { markdown(name, rows); });
   }
 };
 
@@ -38,7 +39,7 @@ LabelledRecords two_memories(int seeds = 3) {
 
 TEST_F(TableTest, MarkdownGolden) {
   EXPECT_EQ(
-      table("final", two_memories(), TableFormat::markdown),
+      markdown("final", two_memories()),
       "| Memory | $S$ = 4 | $S$ = 8 |\n"
       "|---|--:|--:|\n"
       "| 50 % of $\\beta_t$ & \xCE\xBD | 0.0005 [0.0005, 0.0005] | 0.2 [0.1, 0.3] |\n"
@@ -72,13 +73,13 @@ LabelledRecords mad_runs(bool all) {
 
 TEST_F(TableTest, MadIsSixTasksAndTheirMean) {
   options_.metric = "test_accuracy";
-  const std::string text = table("mad", mad_runs(true), TableFormat::markdown);
+  const std::string text = markdown("mad", mad_runs(true));
   // Compression: the mean of 0 and 0.1; then 0.2, 0.3, .. 0.6; 0.02 more at the median seed.
   EXPECT_THAT(text, HasSubstr("| Memory | Compress | Fuzzy | Recall | Memorise | Noisy | Copy | Mean |\n"));
   EXPECT_THAT(text,
               HasSubstr("| a | 0.07 [0.06, 0.08] | 0.22 [0.21, 0.23] | 0.32 [0.31, 0.33] | 0.42 [0.41, 0.43] "
                         "| 0.52 [0.51, 0.53] | 0.62 [0.61, 0.63] | 0.362 [0.352, 0.372] |\n"));
-  const std::string some = table("mad", mad_runs(false), TableFormat::markdown);
+  const std::string some = markdown("mad", mad_runs(false));
   EXPECT_THAT(some, HasSubstr("| Memory | Compress | Fuzzy | Recall | Noisy | Copy |\n"));  // and no mean
   // MAD's own score where all runs have it: in compression a = .02 of 16 classes and .12 of 32, with the mark.
   options_.metric = "";
@@ -86,14 +87,12 @@ TEST_F(TableTest, MadIsSixTasksAndTheirMean) {
   for (auto& [id, record] : scored.rows)
     if (record.config["task.name"] != "mqar")
       record.metrics["test_class_accuracy"] = record.metrics.at("test_accuracy");
-  EXPECT_THAT(table("mad", scored, TableFormat::markdown),
-              AllOf(HasSubstr("| a | 0.114 [0.105, 0.124] | 0.22 "),
-                    HasSubstr("\nTest accuracy, mean over classes on the")));
+  EXPECT_THAT(markdown("mad", scored), AllOf(HasSubstr("| a | 0.114 [0.105, 0.124] | 0.22 "),
+                                             HasSubstr("\nTest accuracy, mean over classes on the")));
   options_.metric = "eval_loss";
   RecordMap other;
   add_recall(other, "a", 1, 4, 4, 0.1);
-  EXPECT_THAT(crosstalk::testing::refusal_of([&] { table("mad", rows_of(other), TableFormat::markdown); }),
-              HasSubstr("experiments/mad.toml"));
+  EXPECT_THAT(refusal("mad", rows_of(other)), HasSubstr("experiments/mad.toml"));
 }
 
 /// Runs of a language model on tokens.
@@ -115,7 +114,7 @@ RecordMap token_runs(const std::string& key, const std::vector<int>& places) {
 TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
   options_.metric = "test_accuracy";
   EXPECT_EQ(
-      table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::markdown),
+      markdown("final", token_runs("task.pairs", {4, 16})),
       "| Memory | pairs = 4 | pairs = 16 |\n"
       "|---|--:|--:|\n"
       "| a | 1 [1, 1] | 1 [1, 1] |\n"
@@ -123,8 +122,8 @@ TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
       "\nTest accuracy. Median over 3 seeds [range of 3 seeds (75 % interval)]. Nothing is bold: 2 comparisons need "
       "7 shared seeds, 4 more than there are.\n");
   EXPECT_THAT(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::csv),
-              ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,,4,3,1,"));
-  EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));
+              StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,,4,3,1,"));
+  EXPECT_THAT(notes_.str(), Not(HasSubstr("task.associations")));
 }
 
 /// 54 runs at chance, 1 in 32, of 1,024 answers each; one of "a" at 16 pairs is above it.
@@ -154,7 +153,7 @@ TEST_F(TableTest, SaysThatThereIsNothingToSee) {
   RecordMap records = guesses();
   ASSERT_EQ(records.size(), 54u);
   for (const auto& [id, record] : records) EXPECT_EQ(to_text(verdict_of(record)), "at_chance");
-  const std::string text = table("final", rows_of(records), TableFormat::markdown);
+  const std::string text = markdown("final", records);
   EXPECT_THAT(text, HasSubstr("Chance: accuracy 0.0312; all 54 runs lie within its noise."));
   EXPECT_THAT(text, HasSubstr(" at chance |"));
   EXPECT_THAT(text, Not(HasSubstr("**")));
@@ -164,13 +163,13 @@ TEST_F(TableTest, SaysThatThereIsNothingToSee) {
       << "of the caption";
   EXPECT_THAT(notes_.str(), Not(HasSubstr("Chance")));
   EXPECT_THAT(table("final", rows_of(records), TableFormat::csv),
-              ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi,at_chance\na,,4,3,"));
+              StartsWith("label,d_dot,task.pairs,n,median,lo,hi,at_chance\na,,4,3,"));
   EXPECT_THAT(notes_.str(), HasSubstr("Chance: accuracy 0.0312; all 54 runs"));
   EXPECT_THAT(notes_.str(), HasSubstr("Labels differ in feature_map: identity (b), silu (a)."));
   // A memory that has learned something is no guess.
   for (auto& [id, record] : records)
     if (record.label == "a") record.metrics["test_accuracy"] = 0.9;
-  const std::string some = table("final", rows_of(records), TableFormat::markdown);
+  const std::string some = markdown("final", records);
   EXPECT_THAT(some, HasSubstr("27 of 54 runs lie within its noise."));
   EXPECT_THAT(some, HasSubstr("| 0.9 [0.9, 0.9] |"));
 }
@@ -180,11 +179,11 @@ TEST_F(TableTest, PartOfAStudyKeepsItsColumns) {
   options_.metric = "test_accuracy";
   LabelledRecords rows = rows_of(token_runs("task.pairs", {4}));
   for (const auto& [id, run] : token_runs("task.pairs", {16})) rows.missing.push_back(run);
-  const std::string text = table("final", rows, TableFormat::markdown);
+  const std::string text = markdown("final", rows);
   EXPECT_THAT(text, HasSubstr("| Memory | pairs = 4 | pairs = 16 |\n|---|--:|--:|\n| a | 1 [1, 1] |  |\n"));
   EXPECT_THAT(text, HasSubstr("Not whole yet: 6 of 12 runs are missing."));
   options_.where["task.pairs"] = "4";
-  EXPECT_THAT(table("final", rows, TableFormat::markdown), Not(HasSubstr("missing")));
+  EXPECT_THAT(markdown("final", rows), Not(HasSubstr("missing")));
 }
 
 // Keys whose sizes differ between memories, as their layers have them, are no axis: every row would have one number.
@@ -192,25 +191,25 @@ TEST_F(TableTest, WhatVariesBetweenMemoriesAloneIsNoColumn) {
   RecordMap records = token_runs("task.pairs", {4});
   for (auto& [id, record] : records) record.config["model.d_key"] = record.label == "a" ? 64 : 128;
   options_.metric = "test_accuracy";
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
+  EXPECT_THAT(markdown("final", records),
               HasSubstr("| Memory | Test accuracy |\n|---|--:|\n| a | 1 [1, 1] |\n| b | 0.5 [0.5, 0.5] |\n"));
 }
 
 // model.layer: one for all, or who has which; a column of --by says it as well.
 TEST_F(TableTest, SayTheLayerOfLanguageModels) {
   RecordMap records = token_runs("task.pairs", {4});
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer")));
+  EXPECT_THAT(markdown("final", records), Not(HasSubstr("Layer")));
   for (auto& [id, record] : records) record.config["model.layer"] = "published";
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr(" Layer: published.\n"));
+  EXPECT_THAT(markdown("final", records), HasSubstr(" Layer: published.\n"));
   for (auto& [id, record] : records)
     if (record.label == "a") record.config["model.layer"] = "bare";
   EXPECT_THAT(table("final", rows_of(records), TableFormat::latex),
               HasSubstr(" Layer: published (b), bare (a).}"));
   for (auto& [id, record] : records) record.config["model.name"] = "retrieval";
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer")));
+  EXPECT_THAT(markdown("final", records), Not(HasSubstr("Layer")));
   for (auto& [id, record] : records) record.config["model.name"] = "language";
   options_.by = {"model.layer"};
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer:")));
+  EXPECT_THAT(markdown("final", records), Not(HasSubstr("Layer:")));
 }
 
 // Table 1 of DeltaFormer: of softmax the loss takes 1e-3, the accuracy 3e-3.
@@ -228,37 +227,33 @@ TEST_F(TableTest, TheBestRateMayBeChosenByAccuracy) {
       record.metrics["test_accuracy"] = rate < 2e-3 ? 0.25 : 0.75;
     }
   options_.metric = "test_accuracy", options_.best = {"train.learning_rate"};
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
-              ::testing::AllOf(HasSubstr("0.25 ["), HasSubstr("lowest median validation loss")));
+  EXPECT_THAT(markdown("final", records),
+              AllOf(HasSubstr("0.25 ["), HasSubstr("lowest median validation loss")));
   options_.best_by = BestBy::accuracy;
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
-              ::testing::AllOf(HasSubstr("0.75 ["), HasSubstr("highest median validation accuracy")));
+  EXPECT_THAT(markdown("final", records),
+              AllOf(HasSubstr("0.75 ["), HasSubstr("highest median validation accuracy")));
   for (auto& [id, record] : records) record.eval_accuracy = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THROW(table("final", rows_of(records), TableFormat::markdown), std::invalid_argument);
+  EXPECT_THROW(markdown("final", records), std::invalid_argument);
 }
 
 TEST_F(TableTest, WhereNothingVariesTheColumnIsTheMetric) {
   const LabelledRecords rows = rows_of(token_runs("task.length", {64}));
-  EXPECT_THAT(table("final", rows, TableFormat::markdown),
-              ::testing::StartsWith("| Memory | Evaluation loss (cross-entropy) |\n"));
+  EXPECT_THAT(markdown("final", rows), StartsWith("| Memory | Evaluation loss (cross-entropy) |\n"));
   options_.metric = "steps";
-  EXPECT_THAT(table("final", rows, TableFormat::markdown),
-              ::testing::StartsWith("| Memory | Training steps |\n"));
+  EXPECT_THAT(markdown("final", rows), StartsWith("| Memory | Training steps |\n"));
 }
 
 TEST_F(TableTest, AnotherKeyMayBeAskedFor) {
   options_.x = "task.length";
-  EXPECT_THAT(table("final", rows_of(token_runs("task.length", {64, 128})), TableFormat::markdown),
-              ::testing::StartsWith("| Memory | length = 64 | length = 128 |\n"));
+  EXPECT_THAT(markdown("final", token_runs("task.length", {64, 128})),
+              StartsWith("| Memory | length = 64 | length = 128 |\n"));
   options_.x = "task.widgets";
-  EXPECT_THROW(table("final", rows_of(token_runs("task.length", {64})), TableFormat::markdown),
-               std::invalid_argument);
+  EXPECT_THROW(markdown("final", token_runs("task.length", {64})), std::invalid_argument);
 }
 
 TEST_F(TableTest, AMetricWithoutItsSplitIsSuggestedWithOne) {
   options_.metric = "accuracy";
-  EXPECT_THAT(crosstalk::testing::refusal_of(
-                  [&] { table("final", rows_of(token_runs("task.pairs", {4})), TableFormat::markdown); }),
+  EXPECT_THAT(refusal("final", rows_of(token_runs("task.pairs", {4}))),
               HasSubstr("--metric accuracy: no record has it; did you mean eval_accuracy or test_accuracy?"));
 }
 
@@ -306,18 +301,18 @@ LabelledRecords with_axes() {
 
 TEST_F(TableTest, AnAxisIsAColumnAndItsValuesStandAsInTheStudy) {
   options_.by = {"task.name", "model.d_key"};
-  const std::string text = table("final", with_axes(), TableFormat::markdown);
-  EXPECT_THAT(text, ::testing::StartsWith("| Memory | task | $d_{\\mathrm{key}}$ | $S$ = 4 | $S$ = 8 |\n"
-                                          "|---|---|--:|--:|--:|\n"
-                                          "| zeta | recall | 4 | 0.0001 [0.0001, 0.0001] |"));
+  const std::string text = markdown("final", with_axes());
+  EXPECT_THAT(text, StartsWith("| Memory | task | $d_{\\mathrm{key}}$ | $S$ = 4 | $S$ = 8 |\n"
+                               "|---|---|--:|--:|--:|\n"
+                               "| zeta | recall | 4 | 0.0001 [0.0001, 0.0001] |"));
   std::vector<std::string> rows;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line) && !line.empty();)
     if (line.find(" | 0.0001") != std::string::npos) rows.push_back(line.substr(0, line.find(" | 0.0001")));
-  EXPECT_THAT(rows, ::testing::ElementsAre("| zeta | recall | 4", "| zeta | recall | 16",
-                                           "| zeta | reassign | 4", "| zeta | reassign | 16",
-                                           "| A $\\alpha$ | recall | 4", "| A $\\alpha$ | recall | 16",
-                                           "| A $\\alpha$ | reassign | 4", "| A $\\alpha$ | reassign | 16"));
+  EXPECT_THAT(
+      rows, ElementsAre("| zeta | recall | 4", "| zeta | recall | 16", "| zeta | reassign | 4",
+                        "| zeta | reassign | 16", "| A $\\alpha$ | recall | 4", "| A $\\alpha$ | recall | 16",
+                        "| A $\\alpha$ | reassign | 4", "| A $\\alpha$ | reassign | 16"));
   const std::string capacity = table("capacity", with_axes(), TableFormat::latex);
   EXPECT_THAT(capacity,
               HasSubstr("\\begin{tabular}{llrrrr}\n\\toprule\nMemory & task & $d_{\\mathrm{key}}$ & "
@@ -340,7 +335,7 @@ TEST_F(TableTest, TheBestIsThatOfItsTask) {
         add_recall(records, label, seed, 4, 4, loss * (1 + 0.001 * (seed - 4))).config["task.name"] = task;
     }
   options_.by = {"task.name"};
-  const std::string text = table("final", rows_of(records), TableFormat::markdown);
+  const std::string text = markdown("final", records);
   for (const char* row :
        {"| a | reassign | **0.0025** ", "| a | recall | **0.25** ", "| b | reassign | 0.005 "})
     EXPECT_THAT(text, HasSubstr(row));
@@ -351,14 +346,14 @@ TEST_F(TableTest, WithoutAStudyWordsStandByTheAlphabet) {
   options_.where = {{"model.d_key", "4"}};
   LabelledRecords rows = with_axes();
   rows.order.clear();
-  const std::string text = table("final", rows, TableFormat::markdown);
+  const std::string text = markdown("final", rows);
   EXPECT_LT(text.find("| zeta | reassign |"), text.find("| zeta | recall |"));
 }
 
 TEST_F(TableTest, ATableHasBracketsAndALabelButNoBars) {
   for (const TableFormat format : {TableFormat::latex, TableFormat::markdown}) {
     const std::string text = table("capacity", two_memories(), format);
-    EXPECT_THAT(text, ::testing::Not(HasSubstr("Bars")));
+    EXPECT_THAT(text, Not(HasSubstr("Bars")));
     EXPECT_THAT(text, HasSubstr("In brackets: range of 3 seeds"));
   }
   EXPECT_THAT(table("capacity", two_memories(), TableFormat::latex), HasSubstr("}\n\\label{tab:capacity}\n"));
@@ -373,12 +368,11 @@ TEST_F(TableTest, ARivalsRowsStandInEveryTableOrAreRefused) {
   mine.config = {{"task.name", "recall"}, {"task.associations", 4}};
   mine.eval_loss = 0.0001;
   rows.rows["mine.csv:1\tmine"] = mine;
-  EXPECT_THAT(table("capacity", rows, TableFormat::markdown), HasSubstr("| mine | -- | -- | "));
-  EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("| mine | 0.0001 |  |"));
+  EXPECT_THAT(markdown("capacity", rows), HasSubstr("| mine | -- | -- | "));
+  EXPECT_THAT(markdown("final", rows), HasSubstr("| mine | 0.0001 |  |"));
   options_.x = "model.d_key";
   options_.where = {{"task.associations", "4"}};
-  EXPECT_THAT(crosstalk::testing::refusal_of([&] { table("final", rows, TableFormat::markdown); }),
-              HasSubstr("has no model.d_key, and"));
+  EXPECT_THAT(refusal("final", rows), HasSubstr("has no model.d_key, and"));
 }
 
 TEST_F(TableTest, ARowWithoutAPlaceIsNoColumn) {
@@ -388,34 +382,31 @@ TEST_F(TableTest, ARowWithoutAPlaceIsNoColumn) {
   mine.config = {{"task.name", "recall"}, {"model.d_key", 4}};
   mine.eval_loss = 0.0001;
   rows.rows["mine.csv:1\tmine"] = mine;
-  EXPECT_THAT(crosstalk::testing::refusal_of([&] { table("final", rows, TableFormat::markdown); }),
-              HasSubstr("the row mine.csv:1 (\"mine\") has no task.associations"));
+  EXPECT_THAT(refusal("final", rows), HasSubstr("the row mine.csv:1 (\"mine\") has no task.associations"));
 }
 
 TEST_F(TableTest, SemanticsAreNeverPooledAndSaidSideBySide) {
   LabelledRecords rows = two_memories();
   for (auto& [key, record] : rows.rows) record.provenance = {{"semantics", record.label == "a_b" ? 4 : 5}};
-  EXPECT_THAT(table("final", rows, TableFormat::markdown),
-              HasSubstr("Runs of semantics 4 and 5 stand side by side"));
+  EXPECT_THAT(markdown("final", rows), HasSubstr("Runs of semantics 4 and 5 stand side by side"));
   for (auto& [key, record] : rows.rows) record.provenance = {{"semantics", record.seed == 1 ? 4 : 5}};
   EXPECT_THAT(
-      crosstalk::testing::refusal_of([&] { table("final", rows, TableFormat::markdown); }),
+      refusal("final", rows),
       HasSubstr(
           "differ in semantics (4, 5), and a figure pools over seeds only; pick one, for example: --where semantics=4"));
   options_.where = {{"semantics", "5"}};
-  EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("Median over 2 seeds"));
+  EXPECT_THAT(markdown("final", rows), HasSubstr("Median over 2 seeds"));
 }
 
 TEST_F(TableTest, ALossThatAnsweringNothingReachesIsSaid) {
   LabelledRecords rows = two_memories();
   for (auto& [key, record] : rows.rows) record.metrics["constant_loss"] = 0.5;
-  EXPECT_THAT(table("capacity", rows, TableFormat::markdown), Not(HasSubstr("answering nothing")));
+  EXPECT_THAT(markdown("capacity", rows), Not(HasSubstr("answering nothing")));
   options_.threshold = 1;
-  EXPECT_THAT(table("capacity", rows, TableFormat::markdown),
-              HasSubstr("loss at most 1, which answering nothing reaches (0.5)"));
+  EXPECT_THAT(markdown("capacity", rows), HasSubstr("loss at most 1, which answering nothing reaches (0.5)"));
   EXPECT_THAT(notes_.str(), HasSubstr("give a smaller --threshold"));
   options_.x = "nosuch";
-  EXPECT_THROW(table("capacity", rows, TableFormat::markdown), std::invalid_argument);
+  EXPECT_THROW(markdown("capacity", rows), std::invalid_argument);
 }
 
 TEST_F(TableTest, ARateAtTheEdgeOfItsGridIsAFootnote) {
@@ -432,11 +423,10 @@ TEST_F(TableTest, ARateAtTheEdgeOfItsGridIsAFootnote) {
           table(name, rows_of(records), format),
           HasSubstr(
               "The best learning rate is the largest tried for a (1 of 1 points): a better one may lie beyond."));
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr(" Chosen: a: 0.01."));
+  EXPECT_THAT(markdown("final", records), HasSubstr(" Chosen: a: 0.01."));
   for (auto& [id, record] : records)
     record.config["task.folder"] = "own", record.config["eval.sequences"] = 64;
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
-              HasSubstr("Read on the first 64 sequences of a split in files"));
+  EXPECT_THAT(markdown("final", records), HasSubstr("Read on the first 64 sequences of a split in files"));
 }
 
 /// Why a title cannot stand in LaTeX; "" = it can.
@@ -482,7 +472,7 @@ TEST_F(TableTest, NoTextOfAStudyOrATableGetsIntoLatexAsAnOrder) {
   LabelledRecords rows = two_memories();
   rows.labels[0].title = "$\\input{x}$";
   EXPECT_THROW(table("capacity", rows, TableFormat::latex), std::invalid_argument);
-  EXPECT_NO_THROW(table("capacity", rows, TableFormat::markdown));
+  EXPECT_NO_THROW(markdown("capacity", rows));
   rows = two_memories();
   for (auto& [key, record] : rows.rows) record.config["task.$\\input{x}$"] = "$\\input{y}$";
   options_.by = {"task.$\\input{x}$"};
@@ -496,12 +486,12 @@ TEST_F(TableTest, NoTextOfAStudyOrATableGetsIntoLatexAsAnOrder) {
 TEST_F(TableTest, SmallNumbersAreShort) {
   RecordMap records;
   add_recall(records, "a", 1, 4, 4, 0.00001234);
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr("| a | 1.23e-5 |"));
+  EXPECT_THAT(markdown("final", records), HasSubstr("| a | 1.23e-5 |"));
 }
 
 TEST_F(TableTest, CsvHasTheFiguresColumns) {
   EXPECT_THAT(table("final", two_memories(), TableFormat::csv),
-              ::testing::StartsWith("label,d_dot,associations,n,median,lo,hi\na_b,4,4,3,0.0005,"));
+              StartsWith("label,d_dot,associations,n,median,lo,hi\na_b,4,4,3,0.0005,"));
 }
 
 TEST_F(TableTest, TrackingStandsAtMultiplesOfTheTrainingLength) {
@@ -509,7 +499,7 @@ TEST_F(TableTest, TrackingStandsAtMultiplesOfTheTrainingLength) {
   Record& record = add_record(records, "delta", 1, 8, {{"task.name", "swap"}, {"task.operations", 2}}, 0.1);
   record.profiles["accuracy_by_operations"] = {{1, 2, 3, 4, 8}, {1, 0.9, 0.8, 0.7, 0.5}};
   EXPECT_THAT(
-      table("tracking", rows_of(records), TableFormat::markdown),
+      markdown("tracking", records),
       HasSubstr(
           "| Memory | $T$ = 2 | $T$ = 4 | $T$ = 8 |\n|---|--:|--:|--:|\n| Delta | 0.9 | 0.7 | 0.5 |\n"));
 }
@@ -524,7 +514,7 @@ TEST_F(TableTest, LatexTurnsATableThatIsTooWide) {
       wide,
       HasSubstr(
           "\\end{tabular}}\n\\ifdim\\wd0>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox0}\\else\\usebox0\\fi\n"));
-  EXPECT_THAT(table("final", many(2, 1), TableFormat::latex), ::testing::Not(HasSubstr("sbox")));
+  EXPECT_THAT(table("final", many(2, 1), TableFormat::latex), Not(HasSubstr("sbox")));
 }
 
 TEST_F(TableTest, LatexSaysWhichLettersNeedAnotherEngine) {
@@ -537,8 +527,9 @@ TEST_F(TableTest, LatexSaysWhichLettersNeedAnotherEngine) {
 }
 
 TEST_F(TableTest, CompilesWithARealLatex) {
-  if (std::system("command -v pdflatex >/dev/null 2>&1 && kpsewhich booktabs.sty >/dev/null 2>&1") != 0)
+  if (std::system("command -v pdflatex >/dev/null 2>&1 && kpsewhich booktabs.sty >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "no pdflatex with booktabs";
+  }
   LabelledRecords odd = two_memories();
   odd.labels = {{"a_b",
                  "100 % & #1 of {x}_y ~ ^ \\ <a|b> \"q\" \xC3\xA9 \xCE\xB2\xE2\x86\x92\xE2\x88\x9E \xC5\x81",
@@ -569,9 +560,8 @@ TEST_F(TableTest, CompilesWithARealLatex) {
         "cd '" + folder_.string() + "'" + once + once;  // labels stand from the second on
     EXPECT_EQ(std::system(command.c_str()), 0) << read(folder_ / "log");
     for (const char* complaint : {"Overfull", "Missing character", "Warning"})
-      EXPECT_THAT(read(folder_ / "log"), ::testing::Not(HasSubstr(complaint)));
+      EXPECT_THAT(read(folder_ / "log"), Not(HasSubstr(complaint)));
   }
 }
 
-}  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::tables_test

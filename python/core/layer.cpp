@@ -34,11 +34,10 @@ class LayerPlan final : public Plan {
     for (const auto& [state, variable] : model_.states().starts) starts_[start_name(state)] = state;
     const std::int32_t first = 0;
     const auto fill = [&](std::int32_t* to, const std::int32_t* from, std::size_t n) {
-      if (use.device == Device::cuda) {
+      if (use.device == Device::cuda)
         cuda_copy_to_device(to, from, n * sizeof(std::int32_t));
-      } else {
+      else
         std::copy(from, from + n, to);
-      }
     };
     for (int r = 0; r < use.R; ++r) {
       parameters.initialise(r, 0);  // gradients that nothing writes are 0

@@ -64,8 +64,7 @@ Place found(const Call& call, const std::string& what, const std::string& name) 
 }
 
 /// The place that an array goes to or comes from. Throws TypeError, ValueError.
-template <class Array>
-Place fitting(const Call& call, const std::string& what, const std::string& name, const Array& array) {
+Place fitting(const Call& call, const std::string& what, const std::string& name, const auto& array) {
   const Place place = found(call, what, name);
   const bool precise = call.plan().word() == 8;
   if (array.dtype() != (precise ? nb::dtype<double>() : nb::dtype<float>()))
@@ -378,11 +377,10 @@ void Call::pass(int threads, bool back) const {
 void Call::run(int threads, bool back) const {
   const OnDevice on(where_);
   const Exec exec = where_.exec(threads_of(threads, plan_->bytes()));
-  if (back) {
+  if (back)
     plan_->backward(exec);
-  } else {
+  else
     plan_->forward(exec);
-  }
 }
 
 void bind_plan(nb::module_& m) {

@@ -135,8 +135,7 @@ struct Request {
     arguments.positional = names;
   }
   /// Calls `add` for every record, one at a time; of what is none, a warning says so.
-  template <class Add>
-  void read(program::RowStream::Part part, const Add& add) {
+  void read(program::RowStream::Part part, const auto& add) {
     const nb::gil_scoped_release release;
     program::RowStream stream(names, arguments, console);
     const RowSource source = stream.source(part);

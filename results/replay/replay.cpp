@@ -206,7 +206,7 @@ void hold_against_studies(Comparison& row, const ReplayOptions& options) {
 }
 
 /// Keys that tell the rows apart, the fewest in this order.
-std::vector<std::string> telling_keys(const std::vector<Comparison>& rows) {
+std::vector<std::string> differing_keys(const std::vector<Comparison>& rows) {
   std::vector<std::string> order = {"task.group",  "task.name",   "task.associations", "task.pairs",
                                     "task.length", "model.width", "model.d_key"};
   for (const Comparison& row : rows)
@@ -444,7 +444,7 @@ std::string power_text(const std::vector<Comparison>& rows) {
 }
 
 std::string comparison_table(const std::vector<Comparison>& rows) {
-  const std::vector<std::string> keys = telling_keys(rows);
+  const std::vector<std::string> keys = differing_keys(rows);
   const bool chosen = std::ranges::any_of(rows, [](const auto&row) { return !row.chosen.empty(); }),
              losses = std::ranges::any_of(rows, [](const auto&row) { return row.is_loss; });
   const auto text = [](const Comparison& row, double value) {

@@ -1,12 +1,10 @@
 // arithmetic: parity and modular arithmetic, read at lengths beyond those of training.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/arithmetic_sequence.h"
 
 namespace crosstalk::arithmetic_task {
-namespace {
+
 ArithmeticSpec spec_of(const Options& options, bool eval) {
   const std::string &form = options.get_string("task.form"), prefix = eval ? "eval_" : "";
   return {form == "parity"   ? ArithmeticForm::parity
@@ -127,8 +125,6 @@ void resolve(Options& options) {
         fmt::format("task.query_at = \"every\": what is open has no value yet; form {} is asked at the end",
                     form));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

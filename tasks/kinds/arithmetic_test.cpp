@@ -2,13 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/arithmetic_sequence.h"
 
-#include <algorithm>
-#include <map>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::arithmetic_test {
 
 const Settings flat = {{"form", "flat"}}, brackets = {{"form", "brackets"}},
                mano = {{"form", "prefix"}, {"modulus", 23},      {"shortest", 1},
@@ -46,18 +42,16 @@ TEST(Arithmetic, SizesAndBitsAreUniformAndOneAnswerIsDueAtTheEnd) {
   EXPECT_EQ(task->vocabulary().tokens, 3);
   for (const auto& [split, low, high] : {std::tuple{Split::train, 3, 12}, {Split::eval, 20, 24}}) {
     EXPECT_EQ(task->shape(split), (SequenceShape{high, 1, 1}));
-    SequenceBuffer buffer(*task, split);
     Counts sizes(static_cast<std::size_t>(high - low + 1)), answers(2), ones(2);
-    for (std::uint64_t n = 0; n < 4000; ++n) {
-      const SequenceView s = buffer.draw(2, n);
+    for (const SequenceView& s : drawn(*task, split, 2, 4000)) {
       const std::string bits = text(s, 2);
       const int size = static_cast<int>(bits.size());
       ASSERT_TRUE(size >= low && size <= high);
       ASSERT_EQ(s.query_position[0], size);
       ASSERT_EQ(s.target[0], std::count(bits.begin(), bits.end(), '1') % 2);
       ++sizes[size - low];
-      ++answers[static_cast<std::size_t>(s.target[0])];
-      ++ones[static_cast<std::size_t>(bits[0] - '0')];
+      ++answers[s.target[0]];
+      ++ones[bits[0] - '0'];
     }
     for (const auto& counts : {sizes, answers, ones}) expect_uniform({counts});
   }
@@ -73,13 +67,11 @@ TEST(Arithmetic, TimesBindsTighterAndWhatStandsSoFarCanBeAsked) {
   const int values[] = {2, 0, 4, 3};  // 2, 5, 14, 13 modulo 5
   for (int i = 0; i < 4; ++i) EXPECT_EQ(task->reference_answer(s, 0, 2 * i + 1), values[i]);
   EXPECT_EQ(task->reference_answer(s, 0, 8), 3);
-  SequenceBuffer buffer(*task, Split::train);
-  for (std::uint64_t n = 0; n < 200; ++n) {
-    const SequenceView drawn = buffer.draw(2, n);
-    const int operands = static_cast<int>(text(drawn, 5).size()) / 2;
-    ASSERT_EQ(std::count_if(drawn.target, drawn.target + drawn.shape.Q, [](int x) { return x >= 0; }),
+  for (const SequenceView& every : drawn(*task, Split::train, 2, 200)) {
+    const int operands = static_cast<int>(text(every, 5).size()) / 2;
+    ASSERT_EQ(std::count_if(every.target, every.target + every.shape.Q, [](int x) { return x >= 0; }),
               operands + 1);
-    ASSERT_EQ(drawn.target[operands], drawn.target[operands - 1]);  // "=" changes nothing
+    ASSERT_EQ(every.target[operands], every.target[operands - 1]);  // "=" changes nothing
   }
 }
 
@@ -129,10 +121,8 @@ TEST(Arithmetic, PrefixNotationHasAsManyOperatorsAsItsSize) {
   for (const Split split : {Split::train, Split::eval, Split::test}) {
     const bool train = split == Split::train;
     EXPECT_EQ(task->shape(split), (SequenceShape{train ? 22 : 14, 1, 1}));
-    SequenceBuffer buffer(*task, split);
     Counts sizes(10);
-    for (std::uint64_t n = 0; n < 10000; ++n) {
-      const SequenceView s = buffer.draw(2, n);
+    for (const SequenceView& s : drawn(*task, split, 2, 10000)) {
       const int end = s.query_position[0] - 1;
       ASSERT_EQ(s.tokens[end], 27);
       std::vector<int> values, operators;
@@ -180,5 +170,4 @@ TEST(Arithmetic, LengthsAndRefusals) {
   EXPECT_THROW(make_task("arithmetic", every), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::arithmetic_test

@@ -1,6 +1,5 @@
 // automaton: machines with a state, by name, by a table, or drawn at random.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -11,7 +10,7 @@
 #include "tasks/number_groups.h"
 
 namespace crosstalk::automaton_task {
-namespace {
+
 /// What a named machine is made of. Tables of "" are made from its sizes, or there are none.
 struct Facts {
   const char* name;
@@ -340,8 +339,6 @@ void resolve(Options& options) {
              fmt::format(": the shortest sequence that is asked anything has {} tokens; give at least that",
                          size));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -131,7 +131,7 @@ CT_HD inline void write_brackets(RandomStream& random, const AutomatonSpec& spec
                                  std::int32_t* tokens, std::int32_t* labels, std::int32_t* set,
                                  std::int32_t* held) {
   std::int32_t depth = 0;
-  for (std::int32_t t = 0; t < size; ++t) {
+  for (std::int32_t t = 0; t < size; ++t)
     if (depth > 0 && (t + 1 == size || depth == spec.depth || draw_below(random, 2) == 0)) {
       set[t - 1] = held[--depth];
       labels[t - 1] = tokens[set[t - 1]] - 1;
@@ -140,7 +140,6 @@ CT_HD inline void write_brackets(RandomStream& random, const AutomatonSpec& spec
       held[depth++] = t;
       tokens[t] = 1 + draw_below(random, spec.inputs);
     }
-  }
 }
 
 /// Draws an automaton of 4 .. states states and 4 .. inputs symbols, 1 .. 4 edges from a state with different symbols to different other

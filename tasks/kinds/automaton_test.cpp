@@ -4,16 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <functional>
-#include <map>
-#include <numeric>
-#include <set>
 
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::automaton_test {
 
 using Ints = std::vector<int>;
 
@@ -161,9 +156,7 @@ TEST(Automaton, UndoTakesWritesBack) {
   EXPECT_TRUE(counts['u'] > 1000 && counts['u'] < counts['w']);
   const auto deep =
       make_task("automaton", named("undo", {{"eval_undo", 5}, {"eval_shortest", 30}, {"longest", 30}}));
-  SequenceBuffer buffer(*deep, Split::eval);
-  for (std::uint64_t n = 0; n < 100; ++n) {
-    const SequenceView s = buffer.draw(1, n);
+  for (const SequenceView& s : drawn(*deep, Split::eval, 1, 100)) {
     std::string said;
     for (int t = 0; t < 30; ++t) said += "?..wiur"[s.tokens[t]];
     ASSERT_EQ(said, "w.w.w.w.w.w.uuuuui.i.i.i.i.i.r");
@@ -275,5 +268,4 @@ TEST(Automaton, LengthsBaselinesAndRefusals) {
     EXPECT_TRUE(refused("automaton", settings).says(why)) << refused("automaton", settings).why;
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::automaton_test

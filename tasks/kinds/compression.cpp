@@ -1,12 +1,10 @@
 // compression: all tokens of a sequence in what is held at its end.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/compression_sequence.h"
 
 namespace crosstalk::compression_task {
-namespace {
+
 class Compression final
     : public DrawnTask<Compression, TokenTask, compression_sequence, compression_scratch_size> {
  public:
@@ -46,8 +44,6 @@ class Compression final
             {"most_recent", sequence.tokens[N - 1] == target ? 1.0 : 0.0}};
   }
 };
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -4,8 +4,7 @@
 
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::compression_test {
 
 [[maybe_unused]] const bool pinned =
     pin("compression", {{"standard", {}, 0x3c1bec3a4b1273e7u, 0xc098f3e8affb5637u}});
@@ -14,16 +13,14 @@ TEST(Compression, UniformTokensAndAMarkEachDueAtItsPlace) {
   const auto task = make_task("compression", {{"vocabulary", 9}, {"length", 7}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{7, 1, 6}));
   EXPECT_EQ(task->vocabulary().tokens, 9);
-  SequenceBuffer buffer(*task, Split::train);
   Counts ids(8), twice(64);
-  for (std::uint64_t n = 0; n < 3000; ++n) {
-    const SequenceView s = buffer.draw(3, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 3, 3000)) {
     ASSERT_EQ(s.tokens[6], 8);
     for (int t = 0; t < 6; ++t) {
       ASSERT_EQ(s.query_position[t], t + 1);
       ASSERT_EQ(s.target[t], s.tokens[t]);
       ASSERT_EQ(s.meta[t * meta_count + meta_gap], 6 - t);
-      ++ids.at(static_cast<std::size_t>(s.tokens[t]));
+      ++ids[s.tokens[t]];
     }
     ++twice[8 * s.tokens[2] + s.tokens[3]];
   }
@@ -39,5 +36,4 @@ TEST(Compression, BaselinesLengthsAndSets) {
   EXPECT_EQ(task->lengthened(8)->shape(Split::eval), (SequenceShape{256, 1, 255}));
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::compression_test

@@ -1,15 +1,13 @@
 // context_recall: the value of a key depends on the context in which the key is asked.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <map>
-#include <utility>
 
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/context_recall_sequence.h"
 #include "tasks/mqar_task.h"
 
 namespace crosstalk::context_recall_task {
-namespace {
+
 ContextRecallSpec spec_of(const Options& options) {
   ContextRecallSpec spec;
   spec.contexts = int_option(options, "contexts");
@@ -178,8 +176,6 @@ void resolve(Options& options) {
             1, (options.get_int("task.vocabulary") - 1 - options.get_int("task.context_vocabulary")) / 2));
   check(spec_of(options), "task.length");
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,14 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/context_recall_sequence.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::context_recall_test {
 
 /// Ids: contexts 1 .. 5, keys 6 .. 12, values 13 .. 32.
 const Settings blocks = {{"contexts", 3},           {"pairs", 4},          {"length", 90},
@@ -45,22 +40,20 @@ TEST(ContextRecall, BlocksShowAllKeysInEveryContextAndZonesAskThem) {
   const auto task = make_task("context_recall", blocks);
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{90, 1, 12}));
   EXPECT_EQ(task->vocabulary().tokens, 33);
-  SequenceBuffer buffer(*task, Split::eval);
   constexpr int shown = 3 + 2 * 12, zone = (90 - shown) / 3, slots = (zone - 1) / 2;
   Counts contexts(5), keys(7), values(20), zone_of_first(3), first_key(4), first_slot(slots);
-  for (std::uint64_t n = 0; n < 3000; ++n) {
-    const SequenceView s = buffer.draw(3, n);
+  for (const SequenceView& s : drawn(*task, Split::eval, 3, 3000)) {
     std::vector<int> order, key_order;
     std::set<int> all_values;
     std::map<int, std::map<int, int>> value_of;
     for (int c = 0; c < 3; ++c) {
       const std::int32_t* block = s.tokens + 9 * c;
       order.push_back(block[0]);
-      ++contexts.at(static_cast<std::size_t>(block[0] - 1));
+      ++contexts[block[0] - 1];
       for (int i = 0; i < 4; ++i) {
         const int key = block[1 + 2 * i], value = block[2 + 2 * i];
-        ++keys.at(static_cast<std::size_t>(key - 6));
-        ++values.at(static_cast<std::size_t>(value - 13));
+        ++keys[key - 6];
+        ++values[value - 13];
         all_values.insert(value);
         value_of[block[0]][key] = value;
         if (c == 0) key_order.push_back(key);
@@ -83,11 +76,11 @@ TEST(ContextRecall, BlocksShowAllKeysInEveryContextAndZonesAskThem) {
       const std::int32_t* part = s.tokens + shown + z * zone;
       const int context = part[0];
       if (context == order[0]) {
-        ++zone_of_first[static_cast<std::size_t>(z)];
+        ++zone_of_first[z];
         // The slot drawn first belongs to the key shown first.
         const auto at = std::find(part + 1, part + zone, key_order[0]) - part - 1;
         ASSERT_EQ(at % 2, 0);
-        ++first_slot[static_cast<std::size_t>(at / 2)];
+        ++first_slot[at / 2];
       }
       for (int t = 1; t < zone; ++t) {
         if (part[t] == 0) continue;
@@ -135,7 +128,7 @@ TEST(ContextRecall, TriplesAndPairsNameTheContextOfEveryRecord) {
       ASSERT_EQ(s.target[q], value_of.at({s.tokens[at - 1], s.tokens[at]}));
     }
     const SequenceView other = even.draw(3, n);
-    for (int q = 0; q < 12; ++q) ++slot[static_cast<std::size_t>((other.query_position[q] - 37) / 3)];
+    for (int q = 0; q < 12; ++q) ++slot[(other.query_position[q] - 37) / 3];
   }
   EXPECT_GT(repeated, 1000);  // values = any
   expect_uniform({place});
@@ -148,11 +141,8 @@ TEST(ContextRecall, ACompositionalKeyIsTwoTokens) {
   grid["contexts"] = grid["pairs"] = 2;
   grid["values"] = "distinct";
   grid["filler"] = "random";
-  const auto task = make_task("context_recall", grid);
-  SequenceBuffer buffer(*task, Split::train);
   Counts filler(33);
-  for (std::uint64_t n = 0; n < 500; ++n) {
-    const SequenceView s = buffer.draw(3, n);
+  for (const SequenceView& s : drawn("context_recall", grid, Split::train, 3, 500)) {
     std::set<int> first, second, values, due;
     for (int i = 0; i < 4; ++i)
       first.insert(s.tokens[3 * i]), second.insert(s.tokens[3 * i + 1]), values.insert(s.tokens[3 * i + 2]);
@@ -245,5 +235,4 @@ TEST(ContextRecall, RefusesWhatHasNoRoom) {
   EXPECT_NO_THROW(make_task("context_recall", with(blocks, {{"length", 54}})));
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::context_recall_test

@@ -1,6 +1,5 @@
 // depo: successors on a cycle of words, several steps at once.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -8,7 +7,7 @@
 #include "tasks/kinds/depo_sequence.h"
 
 namespace crosstalk::depo_task {
-namespace {
+
 void weigh(DepoSpec& spec) {
   spec.bias = std::sqrt(static_cast<double>(spec.nodes));
   spec.weights = 0;
@@ -137,8 +136,6 @@ void resolve(Options& options) {
                ": there are {} words, and half of them at most are used; give at most {}, or longer words",
                words_of(spec), std::floor(words_of(spec) / 2)));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

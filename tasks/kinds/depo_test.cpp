@@ -2,13 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/depo_sequence.h"
 
-#include <map>
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::depo_test {
 
 /// Ids: blank 0, start 1, "=" 2, k 3 .. 8, letters 9 .. 12, endings 13 .. 16.
 const Settings small = {{"nodes", 8},         {"hops", 6},         {"queries", 3},
@@ -44,10 +40,8 @@ TEST(Depo, IsOneCycleAskedAtItsLaws) {
   for (const Split split : {Split::train, Split::eval}) {
     const auto task = make_task("depo", small);
     EXPECT_EQ(task->shape(split), (SequenceShape{1 + 2 * 8 * 3 + 3 * 8, 1, 9}));
-    SequenceBuffer buffer(*task, split);
     Counts sizes(6), hops(7), letters(4);
-    for (std::uint64_t n = 0; n < 3000; ++n) {
-      const SequenceView s = buffer.draw(3, n);
+    for (const SequenceView& s : drawn(*task, split, 3, 3000)) {
       int t = 1;
       ASSERT_EQ(s.tokens[0], 1);
       while (s.tokens[t] >= 9) ++t;
@@ -60,7 +54,7 @@ TEST(Depo, IsOneCycleAskedAtItsLaws) {
       for (Word at = list[0]; walked.insert(at).second;) at = next.at(at);
       ASSERT_EQ(walked.size(), nodes) << "all on one cycle";
       ++sizes.at(nodes - 3);
-      ++letters[static_cast<std::size_t>(list[0].back() - 13)];
+      ++letters[list[0].back() - 13];
       int q = 0;
       std::set<Word> asked;
       while (t < s.shape.T && s.tokens[t] != 0) {
@@ -116,5 +110,4 @@ TEST(Depo, PublishedSettingsLengthsAndRefusals) {
   EXPECT_THROW(make_task("depo", {{"longest_word", 6}}), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::depo_test

@@ -10,7 +10,6 @@
 #include "tasks/kinds/file_sequence.h"
 
 namespace crosstalk::file_task {
-namespace {
 
 /// Sequences of the files, as `Base` reads them: associations of ids (FusedTask) or examples of real numbers (ExampleTask).
 template <class Base>
@@ -78,8 +77,6 @@ void resolve(Options& options) {
   if (options.get_int("task.associations") == 0)
     options.set("task.associations", std::int64_t{data->spec().part[static_cast<int>(Split::eval)].T});
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -73,7 +73,7 @@ CT_HD inline void file_sequence(const FileSpec& spec, std::uint64_t data_seed, S
   const std::int64_t first = static_cast<std::int64_t>(row) * part.Q;
   std::int32_t q = 0;
   if (examples) put_unused_queries(out, 0);  // of these, meta stays 0
-  for (; q < out.shape.Q && part.target[first + q] >= 0; ++q) {
+  for (; q < out.shape.Q && part.target[first + q] >= 0; ++q)
     if (examples) {
       out.query[q] = part.query[first + q];
       out.query_position[q] = part.position[first + q];
@@ -81,7 +81,6 @@ CT_HD inline void file_sequence(const FileSpec& spec, std::uint64_t data_seed, S
     } else {
       put_query(out, q, part.query[first + q], part.position[first + q], part.target[first + q], 0);
     }
-  }
   put_unused_queries(out, q);
 }
 

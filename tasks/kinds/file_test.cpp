@@ -2,17 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <set>
-
 #include "tasks/file_data.h"
 #include "tasks/kinds/files_fixture.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::file_test {
 
 [[maybe_unused]] const bool pinned = pin("file", {{"example", {}, 0x1c434c9117a9c2cdu, 0x1e52ed97f1d1f92cu}});
 
@@ -145,12 +138,7 @@ TEST_F(File, ChangedFilesAreSeenByTheSameProcess) {
   const Options after = resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_NE(before.get_string("task.content"), after.get_string("task.content"));
   EXPECT_NO_THROW(kind.make(after));
-  try {
-    kind.make(before);
-    FAIL() << "a task was made of other data than its run's";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "task.content");
-  }
+  EXPECT_EQ(checks::refused([&] { kind.make(before); }).key, "task.content") << "other data than its run's";
 }
 
 TEST_F(File, QueriesMayStandInAnyOrder) {
@@ -196,7 +184,7 @@ TEST_F(File, WhatIsWrongIsNamedWithItsFileAndPlace) {
   expect_refused("train_target.npy", "is not an .npy file");
   std::filesystem::remove(file("test_query.npy"));
   ASSERT_EQ(mkfifo(file("test_query.npy").c_str(), 0600), 0);
-  EXPECT_NE(refusal().find("is no regular file"), std::string::npos) << refusal();
+  EXPECT_THAT(refusal(), HasSubstr("is no regular file"));
   std::filesystem::remove(file("test_query.npy"));
 
   ExampleFiles bad = good;
@@ -279,7 +267,7 @@ TEST_F(File, FilesThatChangeAreNoticed) {
   EXPECT_FALSE(data.changed()) << "the same numbers, written anew";
   put("train", example_files(8, 20, 8));
   ASSERT_TRUE(data.changed());
-  EXPECT_NE(std::string(data.changed()->what()).find(file("train_tokens.npy")), std::string::npos);
+  EXPECT_THAT(std::string(data.changed()->what()), HasSubstr(file("train_tokens.npy")));
   put("train", example_files(7, 20, 8));
   EXPECT_FALSE(data.changed());
 }
@@ -288,23 +276,13 @@ TEST(FileTask, SaysWhatItNeeds) {
   const TaskKind& kind = *find_task("file");
   Options options;
   fill_defaults(options, "task", kind.options);
-  try {
-    kind.resolve(options);
-    FAIL() << "a task of no files";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "task.folder");
-    EXPECT_NE(std::string(error.what()).find("crosstalk describe file"), std::string::npos);
-  }
+  const auto resolving = [&] { kind.resolve(options); };
+  const auto found = checks::refused(resolving);
+  EXPECT_EQ(found.key, "task.folder");
+  EXPECT_TRUE(found.says("crosstalk describe file")) << found.why;
   options.set("task.folder", "no/such/folder");
-  try {
-    kind.resolve(options);
-    FAIL() << "a folder that is none";
-  } catch (const OptionError& error) {
-    const std::string message = error.what();
-    EXPECT_NE(message.find((std::filesystem::current_path() / "no/such/folder is no folder").string()),
-              std::string::npos)
-        << message;
-  }
+  const auto none = std::filesystem::current_path() / "no/such/folder is no folder";
+  EXPECT_TRUE(checks::refused(resolving).says(none.string())) << none;
 }
 
 TEST(RealFile, ExamplesStandAsInTheirFiles) {
@@ -358,14 +336,8 @@ TEST(RealFile, TheContentIsWhatTheNumbersAre) {
 TEST(RealFile, RefusesWhatItCannotHold) {
   const ExampleFolder folder;
   const auto refused = [&](const std::string& file, const std::string& why) {
-    try {
-      FileData data(folder.path());
-      ADD_FAILURE() << why;
-    } catch (const OptionError& error) {
-      const std::string message = error.what();
-      EXPECT_NE(message.find(folder.path() + "/" + file), std::string::npos) << message;
-      EXPECT_NE(message.find(why), std::string::npos) << message;
-    }
+    const auto found = checks::refused([&] { FileData(folder.path()); });
+    EXPECT_TRUE(found.says(folder.path() + "/" + file) && found.says(why)) << found.why;
     std::filesystem::remove(folder.path() + "/" + file);
     for (const char* split : {"train", "eval", "test"})
       write_examples<double>(folder.path(), split, 6, 5, 3, false);
@@ -400,5 +372,4 @@ TEST(RealFile, RefusesWhatItCannotHold) {
   refused("test_asked_x.npy", "task file needs real numbers of shape [N,Q,n] there");
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::file_test

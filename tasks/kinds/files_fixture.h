@@ -26,8 +26,8 @@ class FilesTest : public ::testing::Test {
   }
   void expect_refused(const std::string& file_name, const std::string& why) const {
     const std::string message = refusal();
-    EXPECT_NE(message.find(file(file_name)), std::string::npos) << message;
-    EXPECT_NE(message.find(why), std::string::npos) << message;
+    EXPECT_THAT(message, HasSubstr(file(file_name)));
+    EXPECT_THAT(message, HasSubstr(why));
     put_all();
     EXPECT_EQ(refusal(), "read");
   }

@@ -4,7 +4,7 @@
 #include "tasks/kinds/induction_sequence.h"
 
 namespace crosstalk::induction_task {
-namespace {
+
 class Induction final : public DrawnTask<Induction, TokenTask, induction_sequence, induction_scratch_size> {
  public:
   explicit Induction(const Options& options)
@@ -37,8 +37,6 @@ class Induction final : public DrawnTask<Induction, TokenTask, induction_sequenc
             {"random_in_context", right / (sequence.shape.T - 2)}};
   }
 };
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/induction_sequence.h"
 
-#include <algorithm>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::induction_test {
 
 [[maybe_unused]] const bool pinned =
     pin("induction", {{"standard", {}, 0xe43008631faf458fu, 0x39d6d7da4e4164a6u}});
@@ -16,10 +13,8 @@ TEST(Induction, HasOneTriggerBeforeTheEndAndAsksWhatFollowedIt) {
   const auto task = make_task("induction", {{"vocabulary", 6}, {"length", 12}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{12, 1, 1}));
   EXPECT_EQ(task->vocabulary().tokens, 6);
-  SequenceBuffer buffer(*task, Split::train);
   Counts place(10), answer(5), filler(5);
-  for (std::uint64_t n = 0; n < 5000; ++n) {
-    const SequenceView s = buffer.draw(5, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 5, 5000)) {
     ASSERT_EQ(std::count(s.tokens, s.tokens + 12, 5), 2);
     ASSERT_EQ(s.tokens[11], 5);
     const auto at = std::find(s.tokens, s.tokens + 12, 5) - s.tokens;
@@ -27,8 +22,8 @@ TEST(Induction, HasOneTriggerBeforeTheEndAndAsksWhatFollowedIt) {
     ASSERT_EQ(s.target[0], s.tokens[at + 1]);
     ASSERT_EQ(s.query_position[0], 12);
     ASSERT_EQ(s.meta[meta_gap], 11 - (at + 1));
-    ++place[static_cast<std::size_t>(at)];
-    ++answer[static_cast<std::size_t>(s.target[0])];
+    ++place[at];
+    ++answer[s.target[0]];
     ++filler[s.tokens[at == 0 ? 4 : at - 1]];
   }
   expect_uniform({place, answer, filler});
@@ -53,5 +48,4 @@ TEST(Induction, BaselinesAndLengths) {
   EXPECT_THROW(make_task("induction", {{"length", 2}}), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::induction_test

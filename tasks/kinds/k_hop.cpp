@@ -1,12 +1,10 @@
 // k_hop: what followed the last showing of this letter, and that again, k times.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/k_hop_sequence.h"
 
 namespace crosstalk::k_hop_task {
-namespace {
+
 KHopSpec spec_of(const Options& options) {
   return {int_option(options, "letters"),
           int_option(options, "least_hops"),
@@ -68,8 +66,6 @@ class KHop final : public DrawnTask<KHop, TokenTask, k_hop_sequence, k_hop_scrat
 };
 
 void resolve(Options& options) { refuse_above(options, "task.least_hops", "task.hops"); }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -4,8 +4,7 @@
 
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::k_hop_test {
 
 [[maybe_unused]] const bool pinned =
     pin("k_hop", {{"standard", {}, 0xc1b8346ded6f7da7u, 0x811f4d223f0fafb2u},
@@ -37,12 +36,10 @@ TEST(KHop, HopsAsInTheDefinition) {
 TEST(KHop, LettersAndHopsAreUniform) {
   const auto task = make_task("k_hop", {{"least_hops", 2}, {"hops", 5}, {"length", 20}});
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{21, 1, 20}));
-  SequenceBuffer buffer(*task, Split::eval);
   Counts hops(4), letters(4);
-  for (std::uint64_t n = 0; n < 2000; ++n) {
-    const SequenceView s = buffer.draw(3, n);
+  for (const SequenceView& s : drawn(*task, Split::eval, 3, 2000)) {
     ++hops[s.tokens[0] - 2];
-    ++letters.at(static_cast<std::size_t>(s.tokens[7] - 6));
+    ++letters[s.tokens[7] - 6];
     for (int q = 0; q < 20; ++q) {
       ASSERT_EQ(s.meta[q * meta_count + meta_touches], s.tokens[0]);
       if (s.target[q] == 10) continue;  // none
@@ -64,5 +61,4 @@ TEST(KHop, BaselinesLengthsAndRefusals) {
   EXPECT_THROW(make_task("k_hop", {{"least_hops", 17}}), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::k_hop_test

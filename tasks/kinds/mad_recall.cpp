@@ -1,13 +1,12 @@
 // mad_recall: recall of keys that come again and again, with noise, or with keys and values of several tokens.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
 
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/mad_recall_sequence.h"
 
 namespace crosstalk::mad_recall_task {
-namespace {
+
 MadRecallSpec spec_of(const Options& options) {
   MadRecallSpec spec;
   spec.motif = int_option(options, "motif");
@@ -135,8 +134,6 @@ void resolve(Options& options) {
   if (spec.noise > 0 && spec.noises == 0)
     throw OptionError("task.noise_vocabulary", "task.noise needs ids of noise; give task.noise_vocabulary");
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,14 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/mad_recall_sequence.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::mad_recall_test {
 
 const Settings noisy = {{"vocabulary", 32}, {"noise_vocabulary", 16}, {"noise", 0.2}};
 const Settings fuzzy = {{"motif", 3}};
@@ -22,16 +17,14 @@ const Settings fuzzy = {{"motif", 3}};
 TEST(MadRecall, InContextPairsFollowTheLawAndValuesAreDueFromTheSecondShowingOn) {
   const auto task = make_task("mad_recall");
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{127, 1, 127}));
-  SequenceBuffer buffer(*task, Split::eval);
   Counts keys(8), values(8), last(8);
-  for (std::uint64_t n = 0; n < 1000; ++n) {
-    const SequenceView s = buffer.draw(5, n);
+  for (const SequenceView& s : drawn(*task, Split::eval, 5, 1000)) {
     std::map<int, int> value_of;
     int q = 0;
     for (int t = 0; t < 127; t += 2) {
       const int key = s.tokens[t];
       ASSERT_TRUE(key >= 0 && key < 8);
-      if (t < 126) ++keys[static_cast<std::size_t>(key)];
+      if (t < 126) ++keys[key];
       const auto known = value_of.find(key);
       if (known != value_of.end()) {
         ASSERT_EQ(s.query_position[q], t + 1);
@@ -45,7 +38,7 @@ TEST(MadRecall, InContextPairsFollowTheLawAndValuesAreDueFromTheSecondShowingOn)
       const int value = s.tokens[t + 1];
       ASSERT_TRUE(value >= 8 && value < 16);
       value_of[key] = value;
-      ++values[static_cast<std::size_t>(value - 8)];
+      ++values[value - 8];
     }
     ++last[s.tokens[126]];
     for (; q < 127; ++q) ASSERT_EQ(s.target[q], -1);
@@ -79,19 +72,15 @@ TEST(MadRecall, TrainingLabelsEveryNextTokenOrTheDueOnes) {
 }
 
 TEST(MadRecall, NoiseTakesAPairsPlaceAsOftenAsItSays) {
-  const auto task = make_task("mad_recall", noisy);
-  SequenceBuffer buffer(*task, Split::eval);
   Counts ids(16), noise(63);
-  for (std::uint64_t n = 0; n < 4000; ++n) {
-    const SequenceView s = buffer.draw(5, n);
+  for (const SequenceView& s : drawn("mad_recall", noisy, Split::eval, 5, 4000))
     for (int t = 0; t < 126; t += 2) {
       if (s.tokens[t] < 16) continue;
       ASSERT_GE(s.tokens[t + 1], 16);
-      ++noise[static_cast<std::size_t>(t / 2)];
+      ++noise[t / 2];
       ++ids[s.tokens[t] - 16];
       ++ids[s.tokens[t + 1] - 16];
     }
-  }
   expect_uniform({ids});
   EXPECT_LT(std::abs(uniformity_score(noise)), 4);  // every place is as likely, the quiet one too
   double all = 0;
@@ -104,10 +93,8 @@ TEST(MadRecall, FuzzyMotifsAreOfDifferentTokensAndTheLastWasShown) {
   const auto task = make_task("mad_recall", fuzzy);
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{128, 1, 128}));
   for (const Split split : {Split::eval, Split::train}) {
-    SequenceBuffer buffer(*task, split);
     std::vector<int> key_sizes(3), value_sizes(3);
-    for (std::uint64_t n = 0; n < 500; ++n) {
-      const SequenceView s = buffer.draw(5, n);
+    for (const SequenceView& s : drawn(*task, split, 5, 500)) {
       int t = 0;
       while (s.tokens[t] == 15) ++t;  // the front
       ASSERT_GE(t, 1);
@@ -204,5 +191,4 @@ TEST(MadRecall, RefusesWhatHasNoRoom) {
   return true;
 }();
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::mad_recall_test

@@ -4,7 +4,7 @@
 #include "tasks/kinds/memorise_sequence.h"
 
 namespace crosstalk::memorise_task {
-namespace {
+
 MemoriseSpec spec_of(const Options& options) {
   const int ids = int_option(options, "vocabulary") - 1;
   return {ids / 2, ids - ids / 2, static_cast<std::uint64_t>(options.get_int("task.map")),
@@ -44,8 +44,6 @@ void resolve(Options& options) {
   if (options.get_int("task.length") % 2 != 0)
     refuse(options, "task.length", " is odd; a key and its mark are two tokens");
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,13 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/memorise_sequence.h"
 
-#include <map>
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::memorise_test {
 
 [[maybe_unused]] const bool pinned =
     pin("memorise", {{"standard", {}, 0x4a624ea85ae92a9bu, 0xcbc26d151b7502a9u}});
@@ -58,5 +54,4 @@ TEST(Memorise, LengthsAndRefusals) {
   EXPECT_THROW(make_task("memorise", {{"length", 31}}), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::memorise_test

@@ -6,7 +6,6 @@
 #include "tasks/mqar_task.h"
 
 namespace crosstalk::mqar_task {
-namespace {
 
 MqarPlan plan_of(const Options& options) {
   const int vocabulary = int_option(options, "vocabulary");
@@ -44,8 +43,6 @@ std::vector<OptionSpec> options() {
   for (OptionSpec& option : mqar_options()) all.push_back(std::move(option));
   return all;
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,16 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/mqar_sequence.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <set>
-
 #include "tasks/golden.h"
 #include "tasks/segments_fuzz.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::mqar_test {
 
 [[maybe_unused]] const bool pinned =
     pin("mqar", {{"standard", {}, 0x3f2ea887d2ef3e16u, 0x8a6c53c8d2b6ab80u},
@@ -45,9 +39,7 @@ TEST(Mqar, HasTheLayoutAndTheLabelsOfZoology) {
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{24, 1, 4}));
   EXPECT_EQ(task->vocabulary().tokens, 20);
   EXPECT_EQ(task->vocabulary().values, 20);
-  SequenceBuffer buffer(*task, Split::train);
-  for (std::uint64_t n = 0; n < 500; ++n) {
-    const SequenceView s = buffer.draw(3, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 3, 500)) {
     std::map<int, int> value_of;
     std::set<int> values;
     for (int pair = 0; pair < 4; ++pair) {
@@ -155,17 +147,15 @@ TEST(Mqar, TheFirstSlotsOfTheStandardProtocolsAreAsLikelyAsTheirs) {
 }
 
 TEST(Mqar, KeysAndValuesAreUniform) {
-  const auto task = make_task("mqar", {{"vocabulary", 21}, {"length", 20}, {"pairs", 5}});
-  SequenceBuffer buffer(*task, Split::test);
   Counts first(9), last(9), value(11), pair(9 * 11), ordered(9 * 8);
-  for (std::uint64_t n = 0; n < 20000; ++n) {
-    const SequenceView s = buffer.draw(1, n);
+  for (const SequenceView& s :
+       drawn("mqar", {{"vocabulary", 21}, {"length", 20}, {"pairs", 5}}, Split::test, 1, 20000)) {
     const auto key = [&](int i) { return s.tokens[2 * i] - 1; };
-    ++first[static_cast<std::size_t>(key(0))];
-    ++last[static_cast<std::size_t>(key(4))];
+    ++first[key(0)];
+    ++last[key(4)];
     ++value[s.tokens[9] - 10];
-    ++pair[static_cast<std::size_t>(key(1) * 11 + s.tokens[3] - 10)];
-    ++ordered[static_cast<std::size_t>(key(0) * 8 + key(3) - (key(3) > key(0) ? 1 : 0))];
+    ++pair[key(1) * 11 + s.tokens[3] - 10];
+    ++ordered[key(0) * 8 + key(3) - (key(3) > key(0) ? 1 : 0)];
   }
   for (const auto* counts : {&first, &last, &value, &pair, &ordered})
     EXPECT_LT(std::abs(uniformity_score(*counts)), 4);
@@ -183,9 +173,9 @@ TEST(Mqar, RandomFillerIsAnyTokenAndLeavesKeysAndLabelsAsTheyAre) {
     ASSERT_TRUE(std::equal(s.target, s.target + 4, f.target));
     ASSERT_TRUE(std::equal(s.query_position, s.query_position + 4, f.query_position));
     for (int t = 0; t < 40; ++t) {
-      if (s.tokens[t] != 0)
+      if (s.tokens[t] != 0) {
         ASSERT_EQ(s.tokens[t], f.tokens[t]);
-      else
+      } else
         ++filler[f.tokens[t]];
     }
   }
@@ -323,7 +313,7 @@ TEST(Mqar, SequencesOfAMixtureAreCountedWithAllTheirBits) {
 }
 
 TEST(Mqar, AnyBytesAreAMixtureOrAreRefused) {
-  for (const std::string good : {"64:4:100000 128:8:20000", "32 64\t128\n", "1:2:4294967297"}) {
+  for (const std::string good : {"64:4:100000 128:8:20000", "32 64\t128\n", "1:2:4294967297"})
     for (std::size_t at = 0; at < good.size(); ++at) {
       check_segments_reader(good.substr(0, at));
       check_segments_reader(good.substr(at));
@@ -333,7 +323,6 @@ TEST(Mqar, AnyBytesAreAMixtureOrAreRefused) {
         check_segments_reader(changed);
       }
     }
-  }
 }
 
 TEST(Mqar, LongerSequencesHaveMorePairs) {
@@ -350,5 +339,4 @@ TEST(Mqar, LongerSequencesHaveMorePairs) {
   EXPECT_THROW(make_task("mqar", {{"test_segments", "64:4"}})->lengthened(2), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::mqar_test

@@ -1,12 +1,10 @@
 // palindrome: say what was read backwards, or in another order.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/palindrome_sequence.h"
 
 namespace crosstalk::palindrome_task {
-namespace {
+
 PalindromeSpec spec_of(const Options& options) {
   const std::string& order = options.get_string("task.order");
   return {int_option(options, "vocabulary"), int_option(options, "length"),
@@ -83,8 +81,6 @@ void resolve(Options& options) {
     refuse(options, "task.length",
            " is odd; half of the tokens are read, and half are said, so give an even one");
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

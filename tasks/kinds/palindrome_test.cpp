@@ -4,8 +4,7 @@
 
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::palindrome_test {
 
 [[maybe_unused]] const bool pinned =
     pin("palindrome",
@@ -21,10 +20,8 @@ TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
     const auto task = make_task("palindrome", {{"length", 10}, {"vocabulary", 9}, {"order", order}});
     EXPECT_EQ(task->shape(Split::train), (SequenceShape{10, 1, 5}));
     Counts data(8);
-    for (const Split split : {Split::train, Split::eval, Split::test}) {
-      SequenceBuffer buffer(*task, split);
-      for (std::uint64_t n = 0; n < 10000; ++n) {
-        const SequenceView s = buffer.draw(3, n);
+    for (const Split split : {Split::train, Split::eval, Split::test})
+      for (const SequenceView& s : drawn(*task, split, 3, 10000)) {
         ASSERT_EQ(s.tokens[5], 8);
         for (int i = 0; i < 5; ++i) {
           ++data[s.tokens[i]];
@@ -37,7 +34,6 @@ TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
           }
         }
       }
-    }
     expect_uniform({data});
   }
 }
@@ -47,10 +43,8 @@ TEST(Palindrome, SortsAndSaysEachOnce) {
   for (const bool set : {false, true}) {
     const auto task = make_task(
         "palindrome", {{"length", 12}, {"vocabulary", 6}, {"order", std::string(set ? "set" : "sorted")}});
-    for (const Split split : {Split::train, Split::eval, Split::test}) {
-      SequenceBuffer buffer(*task, split);
-      for (std::uint64_t n = 0; n < 10000; ++n) {
-        const SequenceView s = buffer.draw(3, n);
+    for (const Split split : {Split::train, Split::eval, Split::test})
+      for (const SequenceView& s : drawn(*task, split, 3, 10000)) {
         std::vector<int> said;
         for (int v = 0; v < 5; ++v)
           for (int t = 0, seen = 0; t < 6; ++t)
@@ -65,7 +59,6 @@ TEST(Palindrome, SortsAndSaysEachOnce) {
           ASSERT_EQ(s.tokens[6 + i], i == 0 || !due ? 5 : said[static_cast<std::size_t>(i - 1)]);
         }
       }
-    }
     EXPECT_DOUBLE_EQ(task->baselines().at("chance_accuracy"), set ? 1.0 / 6 : 1.0 / 5);
   }
 }
@@ -87,5 +80,4 @@ TEST(Palindrome, BaselinesLengthsAndRefusals) {
   return true;
 }();
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::palindrome_test

@@ -1,13 +1,12 @@
 // reachability: which nodes of a growing forest descend from its first one.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <set>
 
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/reachability_sequence.h"
 
 namespace crosstalk::reachability_task {
-namespace {
+
 class Reachability final
     : public DrawnTask<Reachability, TokenTask, reachability_sequence, reachability_scratch_size> {
  public:
@@ -61,8 +60,6 @@ void resolve(Options& options) {
     refuse(options, "task.vocabulary",
            fmt::format(": {} nodes need as many ids; give at least that, or 0", nodes));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,13 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/reachability_sequence.h"
 
-#include <map>
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::reachability_test {
 
 [[maybe_unused]] const bool fitted = [] {
   fit()["reachability"] = [](Settings& settings) {
@@ -29,10 +25,8 @@ TEST(Reachability, TwoEqualTreesOfUniformParents) {
   for (const std::string names : {"sorted", "random"}) {
     const auto task = make_task("reachability", {{"nodes", 8}, {"vocabulary", 11}, {"names", names}});
     EXPECT_EQ(task->shape(Split::train), (SequenceShape{16, 1, 8}));
-    SequenceBuffer buffer(*task, Split::train);
     Counts with_first(7), parent_of_third(2), ids(11);
-    for (std::uint64_t n = 0; n < 4000; ++n) {
-      const SequenceView s = buffer.draw(3, n);
+    for (const SequenceView& s : drawn(*task, Split::train, 3, 4000)) {
       std::map<int, int> root, depth;
       std::map<int, std::vector<int>> tree;
       for (int i = 0; i < 8; ++i) {
@@ -49,16 +43,14 @@ TEST(Reachability, TwoEqualTreesOfUniformParents) {
         members.push_back(child);
         ASSERT_EQ(s.target[i], root[child] == s.tokens[1] ? 1 : 0);
         ASSERT_EQ(s.meta[i * meta_count + meta_touches], depth[child]);
-        if (i > 0) with_first[static_cast<std::size_t>(i - 1)] += s.target[i];
+        if (i > 0) with_first[i - 1] += s.target[i];
       }
       ASSERT_EQ(tree.size(), 2u);
       ASSERT_EQ(tree.begin()->second.size(), 4u);
       ++ids[s.tokens[1]];
     }
     expect_uniform({with_first, parent_of_third});
-    if (names == "random") {
-      expect_uniform({ids});
-    }
+    if (names == "random") expect_uniform({ids});
   }
 }
 
@@ -79,5 +71,4 @@ TEST(Reachability, BaselinesLengthsAndRefusals) {
   EXPECT_THROW(make_task("reachability", {{"vocabulary", 31}}), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::reachability_test

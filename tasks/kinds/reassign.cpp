@@ -1,6 +1,5 @@
 // reassign: does a memory forget what was overwritten? (Schlag et al. 2021, arXiv 2102.11174, section 6.1.2)
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/text/narrow.h"
@@ -9,7 +8,7 @@
 #include "tasks/mqar_task.h"
 
 namespace crosstalk::reassign_task {
-namespace {
+
 /// Updates that follow the bindings; -1 = keys drawn with replacement.
 std::int64_t updates_of(const Options& options) {
   const double fraction = options.get_double("task.update_fraction");
@@ -303,8 +302,6 @@ std::vector<OptionSpec> options() {
   all.push_back(curriculum_option("writes (update_fraction = -1) or associations"));
   return all;
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

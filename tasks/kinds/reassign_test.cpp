@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/reassign_sequence.h"
 
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::reassign_test {
 
 [[maybe_unused]] const bool pinned =
     pin("reassign",
@@ -64,13 +61,11 @@ TEST(Reassign, DefaultLengthsAreThoseOfTheReleasedCode) {
 
 TEST(Reassign, KeysAndValuesAreDrawnWithReplacement) {
   constexpr int S = 6, V = 9;
-  const auto task = make_task("reassign", {{"associations", S}, {"values", V}, {"length", 4}});
-  SequenceBuffer buffer(*task, Split::train);
   Counts token(S * V), two_keys(S * S), two_values(V * V);
-  for (std::uint64_t n = 0; n < 20000; ++n) {
-    const SequenceView s = buffer.draw(5, n);
-    ++token[static_cast<std::size_t>(s.tokens[0] * V + s.tokens[1])];
-    ++two_keys[static_cast<std::size_t>(s.tokens[2] * S + s.tokens[6])];
+  for (const SequenceView& s :
+       drawn("reassign", {{"associations", S}, {"values", V}, {"length", 4}}, Split::train, 5, 20000)) {
+    ++token[s.tokens[0] * V + s.tokens[1]];
+    ++two_keys[s.tokens[2] * S + s.tokens[6]];
     ++two_values[s.tokens[3] * V + s.tokens[7]];
   }
   expect_uniform({token});
@@ -79,11 +74,9 @@ TEST(Reassign, KeysAndValuesAreDrawnWithReplacement) {
 }
 
 TEST(Reassign, KeysInPlayAreARandomSubsetOfTheVocabulary) {
-  const auto task = make_task("reassign", {{"associations", 3}, {"keys", 8}, {"length", 40}});
-  SequenceBuffer buffer(*task, Split::train);
   Counts occurs(8);
-  for (std::uint64_t n = 0; n < 4000; ++n) {
-    const SequenceView s = buffer.draw(1, n);
+  for (const SequenceView& s :
+       drawn("reassign", {{"associations", 3}, {"keys", 8}, {"length", 40}}, Split::train, 1, 4000)) {
     std::set<int> keys;
     for (int t = 0; t < s.shape.T; ++t) keys.insert(s.tokens[2 * t]);
     ASSERT_LE(keys.size(), 3u);
@@ -95,11 +88,9 @@ TEST(Reassign, KeysInPlayAreARandomSubsetOfTheVocabulary) {
 /// How often the asked key is one that was written `writes` times, over sequences with one key written twice
 /// and two keys written once (length 4 and 3 distinct keys).
 double share_of_repeated_key(const std::string& query_by) {
-  const auto task = make_task("reassign", {{"associations", 5}, {"length", 4}, {"query_by", query_by}});
-  SequenceBuffer buffer(*task, Split::train);
   int sequences = 0, repeated = 0;
-  for (std::uint64_t n = 0; n < 40000; ++n) {
-    const SequenceView s = buffer.draw(8, n);
+  for (const SequenceView& s : drawn("reassign", {{"associations", 5}, {"length", 4}, {"query_by", query_by}},
+                                     Split::train, 8, 40000)) {
     std::map<int, int> count;
     for (int t = 0; t < 4; ++t) ++count[s.tokens[2 * t]];
     if (count.size() != 3) continue;
@@ -117,11 +108,9 @@ TEST(Reassign, TrainingQueriesWeighKeysAsAsked) {
 
 TEST(Reassign, EveryElementIsAskedAlike) {
   constexpr int length = 6;
-  const auto task = make_task("reassign", {{"associations", 50}, {"length", length}});
-  SequenceBuffer buffer(*task, Split::train);
   Counts asked_place(length);
-  for (std::uint64_t n = 0; n < 20000; ++n) {
-    const SequenceView s = buffer.draw(9, n);
+  for (const SequenceView& s :
+       drawn("reassign", {{"associations", 50}, {"length", length}}, Split::train, 9, 20000)) {
     std::map<int, int> place;
     for (int t = 0; t < length; ++t) place[s.tokens[2 * t]] = t;
     if (place.size() == length) ++asked_place[place.at(s.query[0])];
@@ -149,11 +138,8 @@ TEST(Reassign, SeveralTrainingQueries) {
 }
 
 TEST(Reassign, EvaluationAsksDistinctKeysPresentAscending) {
-  const auto task = make_task("reassign", {{"associations", 10}});
-  SequenceBuffer buffer(*task, Split::eval);
   bool some_unused = false;
-  for (std::uint64_t n = 0; n < 200; ++n) {
-    const SequenceView s = buffer.draw(0, n);
+  for (const SequenceView& s : drawn("reassign", {{"associations", 10}}, Split::eval, 0, 200)) {
     std::set<int> present;
     for (int t = 0; t < 10; ++t) present.insert(s.tokens[2 * t]);
     std::vector<int> asked;
@@ -170,10 +156,8 @@ TEST(Reassign, UpdateFractionBindsEveryKeyOnceThenUpdatesWithOtherValues) {
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{14, 2, 1}));
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{14, 2, 10}));
   Counts update_of_place(10), step(9);
-  for (const Split split : {Split::train, Split::eval}) {
-    SequenceBuffer buffer(*task, split);
-    for (std::uint64_t n = 0; n < 4000; ++n) {
-      const SequenceView s = buffer.draw(3, n);
+  for (const Split split : {Split::train, Split::eval})
+    for (const SequenceView& s : drawn(*task, split, 3, 4000)) {
       std::map<int, int> place, value;
       for (int t = 0; t < 10; ++t) {
         place[s.tokens[2 * t]] = t;
@@ -187,11 +171,10 @@ TEST(Reassign, UpdateFractionBindsEveryKeyOnceThenUpdatesWithOtherValues) {
         ASSERT_TRUE(updated.insert(key).second);
         ASSERT_NE(value.at(key), s.tokens[2 * t + 1]);
         ++update_of_place[place.at(key)];
-        ++step[static_cast<std::size_t>((s.tokens[2 * t + 1] - value.at(key) + 10) % 10 - 1)];
+        ++step[(s.tokens[2 * t + 1] - value.at(key) + 10) % 10 - 1];
       }
       ASSERT_EQ(s.meta[meta_operations], 4);
     }
-  }
   EXPECT_LT(uniformity_score(update_of_place), 4);
   EXPECT_LT(uniformity_score(step), 4);  // any other value alike
   const auto numbers = task->baselines();
@@ -217,10 +200,8 @@ TEST(Reassign, SumRuleFloorIsThePublishedOne) {
 TEST(Reassign, ExactSumRuleFloorIsWhatTheMeanOfTheWritesLoses) {
   constexpr int S = 8;
   const auto task = make_task("reassign", {{"associations", S}, {"eval_length", 20}});
-  SequenceBuffer buffer(*task, Split::eval);
   double loss = 0, queries = 0;
-  for (std::uint64_t n = 0; n < 4000; ++n) {
-    const SequenceView s = buffer.draw(6, n);
+  for (const SequenceView& s : drawn(*task, Split::eval, 6, 4000))
     for (int q = 0; q < s.shape.Q; ++q) {
       if (s.target[q] < 0) continue;
       double read[S] = {}, writes = 0;
@@ -229,7 +210,6 @@ TEST(Reassign, ExactSumRuleFloorIsWhatTheMeanOfTheWritesLoses) {
       for (int v = 0; v < S; ++v) loss += 0.5 * std::pow(read[v] / writes - (v == s.target[q]), 2);
       ++queries;
     }
-  }
   EXPECT_NEAR(task->baselines().at("sum_rule_floor_exact"), loss / queries, 0.003);
 }
 
@@ -291,10 +271,8 @@ TEST(ReassignSlots, IsZoologysForgetting) {
       make_task("reassign", with(slots, {{"associations", 8}, {"keys", 31}, {"values", 32}, {"length", 96}}));
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{96, 1, 8}));
   EXPECT_EQ(task->vocabulary().tokens, 64);
-  SequenceBuffer buffer(*task, Split::train);
   Counts updated(8), shift(31);
-  for (std::uint64_t n = 0; n < 3000; ++n) {
-    const SequenceView s = buffer.draw(4, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 4, 3000)) {
     std::map<int, int> value_of, place_of;
     std::set<int> values, again;
     for (int pair = 0; pair < 8; ++pair) {
@@ -309,7 +287,7 @@ TEST(ReassignSlots, IsZoologysForgetting) {
     for (int u = 0; u < 4; ++u) {
       const int key = s.tokens[16 + 2 * u], value = s.tokens[16 + 2 * u + 1];
       ASSERT_TRUE(place_of.count(key) && again.insert(key).second && value != value_of[key]);
-      ++updated[static_cast<std::size_t>(place_of[key])];
+      ++updated[place_of[key]];
       ++shift[(value - value_of[key] + 32) % 32 - 1];
       value_of[key] = value;
     }
@@ -366,10 +344,8 @@ TEST(ReassignSplit, RewriteWritesKeysAgainAndAsksAtTheEnd) {
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{16, 1, 2}));
   EXPECT_EQ(task->vocabulary().tokens, 9);
   EXPECT_EQ(task->lengthened(10)->shape(Split::test), (SequenceShape{124, 1, 2}));
-  SequenceBuffer buffer(*task, Split::eval);
   Counts pair(15);
-  for (std::uint64_t n = 0; n < 5000; ++n) {
-    const SequenceView s = buffer.draw(4, n);
+  for (const SequenceView& s : drawn(*task, Split::eval, 4, 5000)) {
     for (int i = 0; i < 6; ++i) ++pair[(s.tokens[2 * i] - 1) * 5 + s.tokens[2 * i + 1] - 4];
     for (int q = 0; q < 2; ++q) {
       ASSERT_EQ(s.tokens[12 + 2 * q], 0);
@@ -437,5 +413,4 @@ TEST(ReassignTokens, RefuseWhatBelongsToOtherLayouts) {
   EXPECT_EQ(refused("reassign", split).key, "accepted");
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::reassign_test

@@ -1,12 +1,10 @@
 // recall: how many associations can a memory hold? (Schlag et al. 2021, arXiv 2102.11174, section 6.1.1)
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/recall_sequence.h"
 
 namespace crosstalk::recall_task {
-namespace {
+
 class Recall final : public DrawnTask<Recall, FusedTask, recall_sequence, recall_scratch_size> {
  public:
   explicit Recall(const Options& options)
@@ -50,8 +48,6 @@ void resolve(Options& options) {
                " asks more distinct keys than the task.associations = {0} that are stored; give at most {0}",
                associations));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

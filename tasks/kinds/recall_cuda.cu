@@ -50,8 +50,7 @@ __global__ void __launch_bounds__(32)
       const Pool p = pool(i / kBlocks);
       const int block = (p.word + begin) / 4 + i % kBlocks;
       const auto four = stream(i / kBlocks / 2).block(static_cast<std::uint32_t>(block));
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
+      CT_FOR(k, 4) {
         const int at = 4 * block + k - p.word;
         if (at >= begin && at < end)
           places[i / kBlocks * kDraws + at - begin] =
@@ -71,10 +70,8 @@ __global__ void __launch_bounds__(32)
       constexpr int kAhead = 8;  // places that are known before the swaps, which wait for each other
       for (; i + kAhead <= end; i += kAhead) {
         int to[kAhead];
-#pragma unroll
-        for (int k = 0; k < kAhead; ++k) to[k] = place[i - begin + k];
-#pragma unroll
-        for (int k = 0; k < kAhead; ++k) swap(i + k, to[k]);
+        CT_FOR(k, kAhead) to[k] = place[i - begin + k];
+        CT_FOR(k, kAhead) swap(i + k, to[k]);
       }
       for (; i < end; ++i) swap(i, place[i - begin]);
     }

@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/recall_sequence.h"
 
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::recall_test {
 
 [[maybe_unused]] const bool pinned = pin(
     "recall",
@@ -17,10 +14,7 @@ namespace {
 TEST(Recall, KeysAndValuesAreDrawnWithoutReplacement) {
   for (const Settings& settings :
        {Settings{{"associations", 12}}, Settings{{"associations", 12}, {"keys", 40}, {"values", 15}}}) {
-    const auto task = make_task("recall", settings);
-    SequenceBuffer buffer(*task, Split::train);
-    for (std::uint64_t n = 0; n < 200; ++n) {
-      const SequenceView s = buffer.draw(0, n);
+    for (const SequenceView& s : drawn("recall", settings, Split::train, 0, 200)) {
       std::set<int> keys, values;
       for (int t = 0; t < s.shape.T; ++t) {
         keys.insert(s.tokens[2 * t + channel_key]);
@@ -34,22 +28,19 @@ TEST(Recall, KeysAndValuesAreDrawnWithoutReplacement) {
 
 TEST(Recall, PermutationsPairsAndQueriesAreUniform) {
   constexpr int S = 7, draws = 20000;
-  const auto task = make_task("recall", {{"associations", S}});
-  SequenceBuffer buffer(*task, Split::train);
   Counts key_at(S * S), value_at(S * S), value_of_key(S * S), answer_of_query(S * S),
       key_then_key(S * (S - 1)), asked_place(S);
-  for (std::uint64_t n = 0; n < draws; ++n) {
-    const SequenceView s = buffer.draw(17, n);
+  for (const SequenceView& s : drawn("recall", {{"associations", S}}, Split::train, 17, draws)) {
     for (int t = 0; t < S; ++t) {
       const int key = s.tokens[2 * t + channel_key], value = s.tokens[2 * t + channel_value];
-      ++key_at[static_cast<std::size_t>(t * S + key)];
-      ++value_at[static_cast<std::size_t>(t * S + value)];
-      ++value_of_key[static_cast<std::size_t>(key * S + value)];
-      if (key == s.query[0]) ++asked_place[static_cast<std::size_t>(t)];
+      ++key_at[t * S + key];
+      ++value_at[t * S + value];
+      ++value_of_key[key * S + value];
+      if (key == s.query[0]) ++asked_place[t];
     }
     const int first = s.tokens[channel_key], last = s.tokens[2 * (S - 1) + channel_key];
     ++key_then_key[first * (S - 1) + (last > first ? last - 1 : last)];
-    ++answer_of_query[static_cast<std::size_t>(s.query[0] * S + s.target[0])];
+    ++answer_of_query[s.query[0] * S + s.target[0]];
   }
   expect_uniform({key_then_key, asked_place, answer_of_query});
   // Cells of a permutation's table are not independent: (S-1)^2 degrees of freedom of S^2, so only an upper
@@ -119,14 +110,9 @@ TEST(Recall, HasALongerFormWhereItHasKeysForIt) {
   const SequenceView s = buffer.draw(1, 2);
   for (int q = 0; q < 80; ++q) ASSERT_EQ(s.target[q], longer->reference_answer(s, s.query[q], 80));
   EXPECT_EQ(task->lengthened(1)->shape(Split::eval), task->shape(Split::eval));
-  try {
-    task->lengthened(2);
-    FAIL();
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "eval.length_factors");
-    EXPECT_NE(std::string(error.what()).find("run out of keys"), std::string::npos);
-  }
+  const auto found = checks::refused([&] { task->lengthened(2); });
+  EXPECT_EQ(found.key, "eval.length_factors");
+  EXPECT_TRUE(found.says("run out of keys"));
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::recall_test

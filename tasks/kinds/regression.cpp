@@ -1,6 +1,5 @@
 // regression: can a memory learn a linear map from the examples that it is shown? Least squares is the optimum.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
 
 #include "tasks/drawn_task.h"
@@ -8,7 +7,7 @@
 #include "tasks/kinds/regression_sequence.h"
 
 namespace crosstalk::regression_task {
-namespace {
+
 constexpr double kMostExamples = 1 << 14, kMostInputs = 1 << 10;
 
 class Regression final
@@ -61,8 +60,6 @@ void resolve(Options& options) {
             " asks more inputs than the task.pairs = {0} that are shown, beside which they stand; give at most {0}, or 0 for as many",
             examples));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,13 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/regression_sequence.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::regression_test {
 
 [[maybe_unused]] const bool pinned =
     pin("regression", {{"standard", {}, 0xd6649fbda95a3243u, 0x6ed6d58c267b6e49u}});
@@ -158,5 +154,4 @@ TEST(Regression, LongerSequencesShowMoreExamples) {
   EXPECT_EQ(make_task("regression", {{"queries", 3}})->shape(Split::train).Q, 3);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::regression_test

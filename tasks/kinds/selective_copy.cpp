@@ -4,7 +4,7 @@
 #include "tasks/kinds/selective_copy_sequence.h"
 
 namespace crosstalk::selective_copy_task {
-namespace {
+
 SelectiveCopySpec spec_of(const Options& options) {
   return {int_option(options, "vocabulary"), int_option(options, "length"), int_option(options, "data"),
           options.get_string("task.places") == "uniform", examples_of(options)};
@@ -73,8 +73,6 @@ void resolve(Options& options) {
            fmt::format(": {} data tokens, a copy token and as many answers need {}", spec.data,
                        2 * std::int64_t{spec.data} + 1));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/selective_copy_sequence.h"
 
-#include <algorithm>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::selective_copy_test {
 
 const Settings uniform = {{"places", "uniform"}, {"length", 40}, {"data", 5}};
 
@@ -27,10 +24,8 @@ TEST(SelectiveCopy, DataStandInOrderAndAreDueAtTheEnd) {
   for (const Settings& settings : {Settings{}, uniform}) {
     const auto task = make_task("selective_copy", settings);
     const SequenceShape shape = task->shape(Split::train);
-    SequenceBuffer buffer(*task, Split::train);
     Counts ids(14);
-    for (std::uint64_t n = 0; n < 500; ++n) {
-      const SequenceView s = buffer.draw(3, n);
+    for (const SequenceView& s : drawn(*task, Split::train, 3, 500)) {
       const int copy = shape.T - shape.Q - 1;
       ASSERT_EQ(s.tokens[copy], 15);
       ASSERT_EQ(std::count(s.tokens + copy, s.tokens + shape.T, 14), shape.Q);
@@ -56,17 +51,16 @@ TEST(SelectiveCopy, DataStandInOrderAndAreDueAtTheEnd) {
 // places out of five (uniform).
 TEST(SelectiveCopy, PlacesFollowTheirLaw) {
   for (const bool mad : {true, false}) {
-    const auto task = make_task(
-        "selective_copy", {{"length", 8}, {"data", 2}, {"places", std::string(mad ? "before" : "uniform")}});
-    SequenceBuffer buffer(*task, Split::eval);
     Counts before(4), choices(25);
-    for (std::uint64_t n = 0; n < 8000; ++n) {
-      const SequenceView s = buffer.draw(3, n);
+    for (const SequenceView& s :
+         drawn("selective_copy",
+               {{"length", 8}, {"data", 2}, {"places", std::string(mad ? "before" : "uniform")}}, Split::eval,
+               3, 8000)) {
       std::vector<int> places;
       for (int t = 0; t < 5; ++t)
         if (s.tokens[t] != 14) places.push_back(t);
       ASSERT_EQ(places.size(), 2u);
-      ++before[static_cast<std::size_t>(places[0])];
+      ++before[places[0]];
       ++choices[5 * places[0] + places[1]];
     }
     if (mad) {
@@ -88,5 +82,4 @@ TEST(SelectiveCopy, LengthsAndRefusals) {
   EXPECT_NO_THROW(make_task("selective_copy", {{"length", 33}}));
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::selective_copy_test

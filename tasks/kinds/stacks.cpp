@@ -1,6 +1,5 @@
 // stacks: many stacks at once, each of them last in, first out.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -8,7 +7,7 @@
 #include "tasks/kinds/stacks_sequence.h"
 
 namespace crosstalk::stacks_task {
-namespace {
+
 class Stacks final : public DrawnTask<Stacks, TokenTask, stacks_sequence, stacks_scratch_size> {
  public:
   explicit Stacks(const Options& options)
@@ -92,8 +91,6 @@ void resolve(Options& options) {
   if (options.get_int("task.length") < 6)
     refuse(options, "task.length", ": a push and a pop are 6 tokens; give at least that");
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

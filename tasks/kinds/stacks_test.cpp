@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/stacks_sequence.h"
 
-#include <map>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::stacks_test {
 
 const Settings small = {{"stacks", 4}, {"elements", 5}, {"length", 62}, {"pop", 0.25}};  // 20 operations
 
@@ -19,11 +16,9 @@ TEST(Stacks, OperationsFollowTheirLaw) {
   const auto task = make_task("stacks", small);
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{60, 1, 10}));
   EXPECT_EQ(task->vocabulary().tokens, 11);
-  SequenceBuffer buffer(*task, Split::train);
   Counts stacks(4), elements(5), among_two(2);
   double pops = 0, chances = 0;
-  for (std::uint64_t n = 0; n < 3000; ++n) {
-    const SequenceView s = buffer.draw(3, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 3, 3000)) {
     std::map<int, std::vector<int>> held;
     int q = 0;
     for (int i = 0; i < 20; ++i) {
@@ -37,7 +32,7 @@ TEST(Stacks, OperationsFollowTheirLaw) {
       }
       if (op[0] == 0) {
         ++stacks[op[1] - 2];
-        ++elements.at(static_cast<std::size_t>(op[2] - 6));
+        ++elements[op[2] - 6];
         held[op[1]].push_back(op[2]);
         continue;
       }
@@ -69,5 +64,4 @@ TEST(Stacks, BaselinesLengthsAndRefusals) {
   EXPECT_THROW(make_task("stacks", {{"length", 5}}), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::stacks_test

@@ -1,13 +1,12 @@
 // swap: can a memory exchange what two keys hold? (state tracking; DeltaFormer, arXiv 2505.19488)
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
-#include <utility>
 
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/swap_sequence.h"
 
 namespace crosstalk::swap_task {
-namespace {
+
 SwapSpec spec_of(const Options& options, SwapLayout layout) {
   return {int_option(options, "associations"),
           int_option(options, "keys"),
@@ -204,8 +203,6 @@ void resolve(Options& options) {
            fmt::format(" asks more distinct keys than the task.associations = {0} in play; give at most {0}",
                        associations));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/swap_sequence.h"
 
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::swap_test {
 
 [[maybe_unused]] const bool pinned =
     pin("swap",
@@ -52,10 +49,8 @@ TEST(Swap, BindsDistinctKeysToDistinctValuesThenSwapsDistinctPairsUniformly) {
   const auto task = make_task("swap");
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{21, 3, 16}));
   EXPECT_TRUE(task->vocabulary().second_key);
-  SequenceBuffer buffer(*task, Split::train);
   Counts pairs(n_keys * (n_keys - 1)), binding(n_keys * n_keys), asked(n_keys), asked_twice(n_keys * n_keys);
-  for (std::uint64_t n = 0; n < 5000; ++n) {
-    const SequenceView s = buffer.draw(2, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 2, 5000)) {
     std::set<int> keys, values;
     for (int t = 0; t < n_keys; ++t) {
       keys.insert(s.tokens[3 * t]);
@@ -63,17 +58,17 @@ TEST(Swap, BindsDistinctKeysToDistinctValuesThenSwapsDistinctPairsUniformly) {
     }
     ASSERT_EQ(keys.size(), 5u);
     ASSERT_EQ(values.size(), 5u);
-    ++binding[static_cast<std::size_t>(s.tokens[0] * n_keys + s.tokens[1])];
+    ++binding[s.tokens[0] * n_keys + s.tokens[1]];
     for (int t = n_keys; t < s.shape.T; ++t) {
       const int a = s.tokens[3 * t], b = s.tokens[3 * t + 2];
       ASSERT_EQ(s.role[t], static_cast<int>(Role::swap));
       ASSERT_NE(a, b);
-      ++pairs[static_cast<std::size_t>(a * (n_keys - 1) + (b > a ? b - 1 : b))];
+      ++pairs[a * (n_keys - 1) + (b > a ? b - 1 : b)];
     }
     for (int q = 0; q < 16; ++q) {
       ASSERT_EQ(s.query_position[q], n_keys + q + 1);
       ASSERT_EQ(s.meta[q * meta_count + meta_operations], q + 1);
-      ++asked[static_cast<std::size_t>(s.query[q])];
+      ++asked[s.query[q]];
     }
     ++asked_twice[s.query[3] * n_keys + s.query[4]];
   }
@@ -81,16 +76,14 @@ TEST(Swap, BindsDistinctKeysToDistinctValuesThenSwapsDistinctPairsUniformly) {
 }
 
 TEST(Swap, KeysInPlayComeFromTheWholeVocabulary) {
-  const auto task = make_task("swap", {{"associations", 3}, {"keys", 7}, {"values", 6}});
-  SequenceBuffer buffer(*task, Split::eval);
   Counts keys(7), values(6);
-  for (std::uint64_t n = 0; n < 4000; ++n) {
-    const SequenceView s = buffer.draw(4, n);
+  for (const SequenceView& s :
+       drawn("swap", {{"associations", 3}, {"keys", 7}, {"values", 6}}, Split::eval, 4, 4000)) {
     std::set<int> in_play;
     for (int t = 0; t < 3; ++t) {
       in_play.insert(s.tokens[3 * t]);
       ++keys[s.tokens[3 * t]];
-      ++values[static_cast<std::size_t>(s.tokens[3 * t + 1])];
+      ++values[s.tokens[3 * t + 1]];
     }
     for (int t = 3; t < s.shape.T; ++t) {
       ASSERT_TRUE(in_play.count(s.tokens[3 * t]));
@@ -103,20 +96,19 @@ TEST(Swap, KeysInPlayComeFromTheWholeVocabulary) {
 }
 
 TEST(Swap, IdentityAndSetOperationsComeAsOftenAsAsked) {
-  const auto task = make_task("swap", {{"identity_fraction", 0.25}, {"set_fraction", 0.125}, {"values", 9}});
-  SequenceBuffer buffer(*task, Split::train);
   std::map<int, int> roles;
   Counts set_values(9), set_keys(5), identity_keys(5);
-  for (std::uint64_t n = 0; n < 4000; ++n) {
-    const SequenceView s = buffer.draw(2, n);
+  for (const SequenceView& s :
+       drawn("swap", {{"identity_fraction", 0.25}, {"set_fraction", 0.125}, {"values", 9}}, Split::train, 2,
+             4000)) {
     for (int t = 5; t < s.shape.T; ++t) {
       const std::int32_t* token = s.tokens + 3 * t;
       ++roles[s.role[t]];
       if (s.role[t] == static_cast<int>(Role::write)) {
-        ++set_keys[static_cast<std::size_t>(token[channel_key])];
+        ++set_keys[token[channel_key]];
         ++set_values[token[channel_value]];
       } else if (s.role[t] == static_cast<int>(Role::identity)) {
-        ++identity_keys[static_cast<std::size_t>(token[channel_key])];
+        ++identity_keys[token[channel_key]];
       }
     }
   }
@@ -181,16 +173,14 @@ TEST(SwapTag, IsTheExperimentOfDeltaFormer) {
   EXPECT_EQ(task->vocabulary().tokens, 10);
   EXPECT_EQ(task->vocabulary().values, 5);
   EXPECT_EQ(make_task("swap", with(tag, {{"identity_fraction", 0.1}}))->vocabulary().tokens, 11);
-  SequenceBuffer buffer(*task, Split::train);
   Counts tokens(10), twice(100);
-  for (std::uint64_t n = 0; n < 5000; ++n) {
-    const SequenceView s = buffer.draw(3, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 3, 5000)) {
     for (int t = 0; t < 16; ++t) {
       ++tokens[s.tokens[t]];
       ASSERT_EQ(s.query_position[t], t + 1);
       ASSERT_EQ(s.meta[t * meta_count + meta_operations], t + 1);
     }
-    ++twice[static_cast<std::size_t>(s.tokens[4] * 10 + s.tokens[5])];
+    ++twice[s.tokens[4] * 10 + s.tokens[5]];
   }
   expect_uniform({tokens, twice});
 }
@@ -206,10 +196,7 @@ TEST(SwapTag, AsksWhatLiesAtPlaceZero) {
 }
 
 TEST(SwapTag, MetaTellsWhenPlaceZeroWasTouched) {
-  const auto task = make_task("swap", with(tag, {{"identity_fraction", 0.25}}));
-  SequenceBuffer buffer(*task, Split::eval);
-  for (std::uint64_t n = 0; n < 50; ++n) {
-    const SequenceView s = buffer.draw(3, n);
+  for (const SequenceView& s : drawn("swap", with(tag, {{"identity_fraction", 0.25}}), Split::eval, 3, 50)) {
     int last = -1, touches = 0;
     for (int t = 0; t < 16; ++t) {
       if (s.tokens[t] < 4) last = t, ++touches;  // (0 1) .. (0 4)
@@ -281,9 +268,7 @@ TEST(SwapSplit, IsTheFusedTaskInWords) {
                               {"query_at", query_at},
                               {"queries", query_at == "end" ? 3 : 1}};
     const auto task = make_task("swap", with(options, split)), fused = make_task("swap", options);
-    SequenceBuffer buffer(*task, Split::train);
-    for (std::uint64_t n = 0; n < 100; ++n) {
-      const SequenceView s = buffer.draw(9, n);
+    for (const SequenceView& s : drawn(*task, Split::train, 9, 100)) {
       std::vector<std::int32_t> tokens, at;  // fused tokens, and where their last word stands
       int q = 0;
       for (int t = 0; t < s.shape.T;) {
@@ -330,11 +315,8 @@ TEST(SwapSplit, AsksDistinctKeysAtTheEnd) {
   const auto task = make_task("swap", with(split, {{"query_at", "end"}, {"queries", 5}}));
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{15 + 48 + 10, 1, 5}));
   EXPECT_EQ(task->lengthened(3)->shape(Split::eval), (SequenceShape{15 + 144 + 10, 1, 5}));
-  SequenceBuffer buffer(*task, Split::train);
-  for (std::uint64_t n = 0; n < 20; ++n) {
-    const SequenceView s = buffer.draw(9, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 9, 20))
     EXPECT_EQ(std::set<int>(s.query, s.query + 5).size(), 5u);
-  }
 }
 
 TEST(SwapTokens, RefuseWhatHasNoMeaning) {
@@ -359,9 +341,7 @@ TEST(Swap, RefusesContradictions) {
 // What error kinds go by: SET's keys with their values, and of the layout tag the elements at their places.
 TEST(SwapTokens, WritesAreThoseOfTheTokens) {
   const auto sets_task = make_task("swap", {{"layout", "split"}, {"set_fraction", 0.3}, {"operations", 9}});
-  SequenceBuffer buffer(*sets_task, Split::test);
-  for (std::uint64_t n = 0; n < 50; ++n) {
-    const SequenceView s = buffer.draw(2, n);
+  for (const SequenceView& s : drawn(*sets_task, Split::test, 2, 50)) {
     std::size_t sets = 0;
     const std::vector<KeyWrite> writes = sets_task->writes(s);
     for (int t = 0; t < s.shape.T; ++t) {
@@ -391,5 +371,4 @@ TEST(SwapTokens, WritesAreThoseOfTheTokens) {
   }
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::swap_test

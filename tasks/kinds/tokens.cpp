@@ -5,7 +5,6 @@
 #include "tasks/token_data.h"
 
 namespace crosstalk::tokens_task {
-namespace {
 
 /// Tokens of a sequence up to which wrong answers are told apart: every answer looks at every token.
 constexpr int longest_told_apart = 4096;
@@ -118,8 +117,6 @@ void resolve(Options& options) {
   if (options.get_int("task.load") == 0)
     options.set("task.load", std::int64_t{data->spec().part[static_cast<int>(Split::eval)].T});
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

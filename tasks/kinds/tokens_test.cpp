@@ -1,16 +1,9 @@
 // Arrays of single tokens: read as they stand in either layout, told by content, segments, refused by place.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <fstream>
-#include <set>
-
 #include "tasks/kinds/files_fixture.h"
 #include "tasks/token_data.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::tokens_test {
 
 [[maybe_unused]] const bool pinned =
     pin("tokens", {{"example", {}, 0xf5f6c075a4b8e570u, 0x6939196d0334bb53u}});
@@ -272,7 +265,7 @@ TEST_F(Tokens, FilesThatChangeAreNoticedAndNeverReadOutOfRange) {
       const std::vector<std::int32_t> now = row(3);
       EXPECT_TRUE(!held || now == before);
       ASSERT_TRUE(data.changed());
-      EXPECT_NE(std::string(data.changed()->what()).find(file("train_inputs.npy")), std::string::npos);
+      EXPECT_THAT(std::string(data.changed()->what()), HasSubstr(file("train_inputs.npy")));
     }
     std::filesystem::resize_file(file("train_inputs.npy"), 200);  // as numpy.save leaves it for a moment
     row(19);
@@ -339,8 +332,7 @@ TEST_F(Tokens, DocumentsOfASequenceAreSequencesOfTheirOwn) {
   const TokenData held(folder_.path()), read(folder_.path(), 0);
   EXPECT_EQ(held.content(), read.content());
   ASSERT_EQ(held.unused().size(), 3u);
-  EXPECT_NE(held.unused()[0].find(fmt::format("{} of the 50 documents of", 50 - lie.size())),
-            std::string::npos);
+  EXPECT_THAT(held.unused()[0], HasSubstr(fmt::format("{} of the 50 documents of", 50 - lie.size())));
   const auto given = task({{"order", std::string("file")}});
   ASSERT_EQ(given->sequences(Split::train), std::ssize(lie));
   ASSERT_EQ(given->shape(Split::train).T, 5);
@@ -382,8 +374,8 @@ TEST_F(Tokens, DocumentsOfASequenceAreSequencesOfTheirOwn) {
     wrong.data[4] = number;
     write_npy(file("train_document.npy"), wrong);
     const std::string message = refusal();
-    EXPECT_NE(message.find(file("train_document.npy")), std::string::npos) << message;
-    EXPECT_NE(message.find(why), std::string::npos) << message;
+    EXPECT_THAT(message, HasSubstr(file("train_document.npy")));
+    EXPECT_THAT(message, HasSubstr(why));
   };
   refused({20, 7}, 0, "it must be [20, 8]");
   refused({20, 8}, -1, "holds -1 at [0, 0]; the number of a document is at least 0");
@@ -458,8 +450,7 @@ TEST_F(Tokens, SegmentsAreTheRowsOfAKind) {
   }
   test.data.assign(20, 8);
   write_npy(file("test_segment.npy"), test);
-  EXPECT_NE(refusal().find("segment 64 is in eval and not in test; both need every segment"),
-            std::string::npos);
+  EXPECT_THAT(refusal(), HasSubstr("segment 64 is in eval and not in test; both need every segment"));
 }
 
 TEST_F(Tokens, SizesFollowFromTheFilesAndBaselinesAreCounted) {
@@ -499,19 +490,16 @@ TEST_F(Tokens, ChangedFilesAreSeenByTheSameProcess) {
 TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   const ExampleTokens good = example_tokens(7, 20, 8);
   std::filesystem::remove(file("eval_inputs.npy"));
-  EXPECT_NE(refusal().find("holds no eval_inputs.npy, eval_tokens.npy or eval/tokens.npy"), std::string::npos)
-      << refusal();
+  EXPECT_THAT(refusal(), HasSubstr("holds no eval_inputs.npy, eval_tokens.npy or eval/tokens.npy"));
   put_all();
   std::filesystem::remove(file("test_labels.npy"));
-  EXPECT_NE(refusal().find("holds no test_labels.npy"), std::string::npos) << refusal();
+  EXPECT_THAT(refusal(), HasSubstr("holds no test_labels.npy"));
   put_all();
   std::filesystem::copy(file("eval_inputs.npy"), file("eval_tokens.npy"));
-  EXPECT_NE(refusal().find("eval_tokens.npy say the same of eval; keep those of one data set"),
-            std::string::npos)
-      << refusal();
+  EXPECT_THAT(refusal(), HasSubstr("eval_tokens.npy say the same of eval; keep those of one data set"));
   std::filesystem::remove(file("eval_tokens.npy"));
   write_npy<std::int64_t>(file("train_positions.npy"), {{20, 1}, std::vector<std::int64_t>(20, 7)});
-  EXPECT_NE(refusal().find("train_positions.npy is there too"), std::string::npos) << refusal();
+  EXPECT_THAT(refusal(), HasSubstr("train_positions.npy is there too"));
   std::filesystem::remove(file("train_positions.npy"));
   write_npy<double>(file("train_labels.npy"), {{20, 8}, std::vector<double>(160, 1)});
   expect_refused("train_labels.npy", "'<f8', not whole numbers; save array.astype('int64')");
@@ -536,11 +524,10 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   expect_refused("train_labels.npy", "asks nothing, all its labels are below 0");
   std::filesystem::remove(file("test_inputs.npy"));
   std::ofstream(file("test.npz")) << "PK";
-  EXPECT_NE(
-      refusal().find(
-          "test.npz is brought into .npy files of task tokens or file by the Python package: python -m crosstalk arrays"),
-      std::string::npos)
-      << refusal();
+  EXPECT_THAT(
+      refusal(),
+      HasSubstr(
+          "test.npz is brought into .npy files of task tokens or file by the Python package: python -m crosstalk arrays"));
   put_all();
   std::filesystem::remove(file("eval_labels.npy"));
   for (const auto& [second, why] :
@@ -551,7 +538,7 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
     for (int n = 0; n < 20; ++n) positions.insert(positions.end(), {2, second});
     write_npy<std::int64_t>(file("eval_positions.npy"), {{20, 2}, positions});
     write_npy<std::int64_t>(file("eval_targets.npy"), {{20, 2}, std::vector<std::int64_t>(40, 1)});
-    EXPECT_NE(refusal().find(why), std::string::npos) << refusal();
+    EXPECT_THAT(refusal(), HasSubstr(why));
     std::filesystem::remove(file("eval_positions.npy"));
     std::filesystem::remove(file("eval_targets.npy"));
   }
@@ -561,9 +548,7 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
 
 TEST_F(Tokens, ArraysThatNobodyReadsAreRefused) {
   std::filesystem::rename(file("test_labels.npy"), file("test_lables.npy"));
-  EXPECT_NE(refusal().find("is no array that this task reads; did you mean test_labels.npy?"),
-            std::string::npos)
-      << refusal();
+  EXPECT_THAT(refusal(), HasSubstr("is no array that this task reads; did you mean test_labels.npy?"));
   std::filesystem::remove(file("test_lables.npy"));
   put_all();
   const NpyArray<std::int64_t> kinds{{20}, std::vector<std::int64_t>(20, 1)};
@@ -571,7 +556,7 @@ TEST_F(Tokens, ArraysThatNobodyReadsAreRefused) {
                                   {"tset_segment.npy", "did you mean test_segment.npy?"},
                                   {"weights.npy", "reads; move it to another folder"}}) {
     write_npy(file(name), kinds);
-    EXPECT_NE(refusal().find(why), std::string::npos) << name << ": " << refusal();
+    EXPECT_THAT(refusal(), HasSubstr(why));
     std::filesystem::remove(file(name));
   }
   EXPECT_EQ(refusal(), "read");
@@ -581,8 +566,7 @@ TEST_F(Tokens, ASampleOfAnotherKindSaysWhoReadsIt) {
   std::filesystem::remove(file("train_inputs.npy"));
   std::filesystem::create_directories(file("train"));
   write_npy<std::int64_t>(file("train/keys.npy"), {{1, 1}, {0}});
-  EXPECT_NE(refusal().find("task file reads those"), std::string::npos) << refusal();
+  EXPECT_THAT(refusal(), HasSubstr("task file reads those"));
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::tokens_test

@@ -7,7 +7,7 @@
 #include "tasks/kinds/trace_sequence.h"
 
 namespace crosstalk::trace_task {
-namespace {
+
 std::int32_t share_of(const Options& options, const std::string& name) {
   return static_cast<std::int32_t>(std::lround(options.get_double("task." + name) * (1 << 24)));
 }
@@ -88,8 +88,6 @@ void resolve(Options& options) {
   if (options.get_double("task.hidden_share") > 0 && options.get_double("task.assign_share") == 1)
     refuse(options, "task.hidden_share", " is of swaps, and task.assign_share = 1 leaves none; leave it out");
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

@@ -2,13 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/trace_sequence.h"
 
-#include <map>
-#include <set>
-
 #include "tasks/golden.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::trace_test {
 
 constexpr Split splits[] = {Split::train, Split::eval, Split::test};
 
@@ -35,9 +31,7 @@ TEST(Trace, PrintsShowWhatTheProgramLeaves) {
   int sets = 0;
   for (const Split split : splits) {
     EXPECT_EQ(task->shape(split), (SequenceShape{57, 1, split == Split::train ? 56 : 4}));
-    SequenceBuffer buffer(*task, split);
-    for (std::uint64_t n = 0; n < 10000; ++n) {
-      const SequenceView s = buffer.draw(4, n);
+    for (const SequenceView& s : drawn(*task, split, 4, 10000)) {
       std::map<int, int> held;
       std::set<int> first;
       int q = 0, lines = 0;
@@ -49,7 +43,7 @@ TEST(Trace, PrintsShowWhatTheProgramLeaves) {
         } else if (line[0] == 2) {
           ASSERT_TRUE(lines % 3 == 0 || lines == 10);
           ASSERT_EQ(line[2], held[a]);
-          ++variables[static_cast<std::size_t>(a)];
+          ++variables[a];
           if (split != Split::train) {
             ASSERT_EQ(s.query_position[q], t + 2);
             ASSERT_EQ(s.target[q++], held[a]);
@@ -61,7 +55,7 @@ TEST(Trace, PrintsShowWhatTheProgramLeaves) {
         if (line[0] == 1) {
           const int b = line[2] - 4;
           ASSERT_NE(a, b);
-          ++pairs[static_cast<std::size_t>(a * 4 + b - (b > a ? 1 : 0))];
+          ++pairs[a * 4 + b - (b > a ? 1 : 0)];
           std::swap(held[a], held[b]);
         } else {
           held[a] = line[2];
@@ -122,5 +116,4 @@ TEST(Trace, BaselinesLengthsAndRefusals) {
   EXPECT_THROW(make_task("trace", {{"assign_share", 1.0}, {"hidden_share", 0.5}}), OptionError);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::trace_test

@@ -1,6 +1,5 @@
 // words: can a memory keep the product of what it has seen? (word problems; Merrill et al. 2024, arXiv 2404.08819)
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -10,7 +9,7 @@
 #include "tasks/kinds/words_sequence.h"
 
 namespace crosstalk::words_task {
-namespace {
+
 Group group_of(const Options& options) {
   const std::string &name = options.get_string("task.group"), &table = options.get_string("task.table");
   return name == "table" ? group_of_table("task.table", table) : named_group("task.group", name);
@@ -198,8 +197,6 @@ void resolve(Options& options) {
         options, "task.transition",
         fmt::format(": an element takes so many tokens, and a sequence has {}; give at most that", shortest));
 }
-
-}  // namespace
 
 TaskKind kind() {
   return {

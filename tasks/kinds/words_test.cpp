@@ -5,14 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <set>
 
 #include "tasks/golden.h"
 #include "tasks/group.h"
 
-namespace crosstalk::testing {
-namespace {
+namespace crosstalk::testing::words_test {
 
 Settings named(const std::string& group) { return {{"group", group}}; }
 
@@ -123,17 +120,15 @@ TEST(Words, TokensAreUniformAndAnswersProducts) {
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{12, 1, 12}));
   EXPECT_EQ(task->vocabulary().tokens, 6);
   EXPECT_EQ(task->vocabulary().values, 6);
-  SequenceBuffer buffer(*task, Split::train);
   Counts tokens(6), twice(36), answers(6);
-  for (std::uint64_t n = 0; n < 3000; ++n) {
-    const SequenceView s = buffer.draw(8, n);
+  for (const SequenceView& s : drawn(*task, Split::train, 8, 3000)) {
     for (int t = 0; t < 12; ++t) {
-      ++tokens[static_cast<std::size_t>(s.tokens[t])];
+      ++tokens[s.tokens[t]];
       ASSERT_EQ(s.query_position[t], t + 1);
       ASSERT_EQ(s.meta[t * meta_count + meta_operations], t + 1);
     }
     ++twice[s.tokens[3] * 6 + s.tokens[4]];
-    ++answers[static_cast<std::size_t>(s.target[7])];
+    ++answers[s.target[7]];
   }
   expect_uniform({tokens, twice, answers});
 }
@@ -154,12 +149,9 @@ TEST(Words, FactorsMayMoveFewPoints) {
   const auto occurring = [](const Settings& settings) {
     const auto task = make_task("words", settings);
     EXPECT_EQ(task->vocabulary().tokens, 120);
-    SequenceBuffer buffer(*task, Split::train);
     std::set<int> tokens;
-    for (std::uint64_t n = 0; n < 100; ++n) {
-      const SequenceView s = buffer.draw(8, n);
+    for (const SequenceView& s : drawn(*task, Split::train, 8, 100))
       tokens.insert(s.tokens, s.tokens + s.shape.T);
-    }
     return tokens.size();
   };
   EXPECT_EQ(occurring({{"group", "S5"}, {"factors", "swaps"}}), 11u);
@@ -247,13 +239,10 @@ TEST(Words, ATransitionMayTakeSeveralTokens) {
 TEST(Words, TrainingShowsAllPairsButThoseHeldOut) {
   const Settings settings = {{"held_out_pairs", 28}, {"length", 40}};
   const auto task = make_task("words", settings);
-  const auto pairs = [](const Task& drawn, Split split) {
-    SequenceBuffer buffer(drawn, split);
+  const auto pairs = [](const Task& of, Split split) {
     std::map<std::pair<int, int>, int> counts;
-    for (std::uint64_t n = 0; n < 2000; ++n) {
-      const SequenceView s = buffer.draw(8, n);
+    for (const SequenceView& s : drawn(of, split, 8, 2000))
       for (int t = 1; t < s.shape.T; ++t) ++counts[{s.tokens[t - 1], s.tokens[t]}];
-    }
     return counts;
   };
   const auto trained = pairs(*task, Split::train);
@@ -294,5 +283,4 @@ TEST(Words, BaselinesAreOneOverTheOrder) {
   EXPECT_NEAR(numbers.at("baseline_most_recent_accuracy"), (1 + 31.0 / 24) / 32, 0.02);
 }
 
-}  // namespace
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::testing::words_test

@@ -4,36 +4,36 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/base/host_device.h"
+
 namespace crosstalk::device {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
-__device__ __forceinline__ unsigned shared_address(const void* x) {
+CT_DEVICE unsigned shared_address(const void* x) {
   return static_cast<unsigned>(__cvta_generic_to_shared(x));
 }
 
 /// A phase ends when `count` have arrived and the bytes that they announced are there.
-__device__ __forceinline__ void barrier_init(std::uint64_t* barrier, unsigned count) {
+CT_DEVICE void barrier_init(std::uint64_t* barrier, unsigned count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
                : "memory");
 }
 /// Makes barriers of this thread seen by all threads and copies behind __syncthreads().
-__device__ __forceinline__ void barriers_made() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-__device__ __forceinline__ void barrier_arrive(std::uint64_t* barrier) {
+CT_DEVICE void barriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+CT_DEVICE void barrier_arrive(std::uint64_t* barrier) {
   asm volatile(
       "{.reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(shared_address(barrier))
       : "memory");
 }
-__device__ __forceinline__ void barrier_announce(std::uint64_t* barrier, unsigned bytes) {
+CT_DEVICE void barrier_announce(std::uint64_t* barrier, unsigned bytes) {
   asm volatile("{.reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;}" ::"r"(
                    shared_address(barrier)),
                "r"(bytes)
                : "memory");
 }
 /// Waits for the end of phase number 0, 2, 4, ... (parity 0) or 1, 3, 5, ... (1).
-__device__ __forceinline__ void barrier_wait(std::uint64_t* barrier, unsigned parity) {
+CT_DEVICE void barrier_wait(std::uint64_t* barrier, unsigned parity) {
   unsigned done = 0;
   while (!done) {
     asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
@@ -43,7 +43,7 @@ __device__ __forceinline__ void barrier_wait(std::uint64_t* barrier, unsigned pa
   }
 }
 /// Tells whether it ended, without waiting.
-__device__ __forceinline__ bool barrier_test(std::uint64_t* barrier, unsigned parity) {
+CT_DEVICE bool barrier_test(std::uint64_t* barrier, unsigned parity) {
   unsigned done = 0;
   asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
                : "=r"(done)
@@ -52,8 +52,7 @@ __device__ __forceinline__ bool barrier_test(std::uint64_t* barrier, unsigned pa
   return done;
 }
 /// `bytes` (a multiple of 16, as both addresses) that count as arrived at the barrier.
-__device__ __forceinline__ void copy_bulk(void* shared, const void* from, unsigned bytes,
-                                          std::uint64_t* barrier) {
+CT_DEVICE void copy_bulk(void* shared, const void* from, unsigned bytes, std::uint64_t* barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
           shared_address(shared)),

@@ -8,7 +8,7 @@ namespace crosstalk::device {
 
 /// Shared memory of block `rank` of the cluster, at the place of `mine`.
 template <class T>
-__device__ __forceinline__ T* shared_of([[maybe_unused]] int rank, T* mine) {
+CT_DEVICE T* shared_of([[maybe_unused]] int rank, T* mine) {
 #if __CUDA_ARCH__ >= 900
   std::uint64_t theirs;
   asm("mapa.u64 %0, %1, %2;" : "=l"(theirs) : "l"(reinterpret_cast<std::uint64_t>(mine)), "r"(rank));
@@ -19,7 +19,7 @@ __device__ __forceinline__ T* shared_of([[maybe_unused]] int rank, T* mine) {
 }
 
 /// A barrier over the cluster (of `blocks`), after which all see what was written to shared memory before.
-__device__ __forceinline__ void cluster_barrier([[maybe_unused]] int blocks) {
+CT_DEVICE void cluster_barrier([[maybe_unused]] int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -32,7 +32,7 @@ __device__ __forceinline__ void cluster_barrier([[maybe_unused]] int blocks) {
 
 /// Keeps a block from leaving, and from writing what others still read of its shared memory: their loads are
 /// done before they arrive (release), and it goes on after that (acquire).
-__device__ __forceinline__ void cluster_leave([[maybe_unused]] int blocks) {
+CT_DEVICE void cluster_leave([[maybe_unused]] int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
     __syncwarp();
@@ -57,8 +57,7 @@ __device__ Real cluster_sum(Real* mine, int i, int cluster, int rank) {
 
 /// Tells whether the code of this kernel that runs on the calling thread's device was compiled for clusters. Asked
 /// at every launch, never kept: a process may use GPUs of several kinds.
-template <class Kernel>
-bool has_clusters(Kernel kernel) {
+bool has_clusters(auto kernel) {
   cudaFuncAttributes attributes;
   return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.binaryVersion >= 90 &&
          attributes.ptxVersion >= 90;

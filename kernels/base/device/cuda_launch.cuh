@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/exec.h"
@@ -26,8 +27,7 @@ void check_launch(const char* op);
 /// Lets `kernel` use more than 48 KiB of dynamic shared memory. Always up to the device's limit: the
 /// permission belongs to the kernel, not to a launch, and a smaller one asked for elsewhere would take this
 /// one back.
-template <class Kernel>
-void allow_shared_memory(Kernel kernel, std::size_t bytes) {
+void allow_shared_memory(auto kernel, std::size_t bytes) {
   if (bytes > 48 * 1024) {
     cudaFuncAttributes attributes;
     if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return;  // the launch will say so
@@ -67,11 +67,25 @@ void launch(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim
   launch_with({}, exec, op, kernel, grid, threads, bytes, args...);
 }
 
+/// f of the first of some numbers that n is not beyond, or else of the last, as a std::integral_constant.
+template <auto first, auto... others>
+auto with_least(auto n, auto&& f) {
+  if constexpr (sizeof...(others) > 0)
+    if (n > first) return with_least<others...>(n, f);
+  return f(std::integral_constant<decltype(first), first>());
+}
+/// f of x, which is one of some values, as a std::integral_constant.
+template <auto first, auto... others>
+auto with_value(auto x, auto&& f) {
+  if constexpr (sizeof...(others) > 0)
+    if (x != first) return with_value<others...>(x, f);
+  return f(std::integral_constant<decltype(first), first>());
+}
+
 /// Sum over the warp, the same bits in every lane (a butterfly adds equal pairs).
 template <class Real>
-__device__ __forceinline__ Real warp_sum(Real x) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+CT_DEVICE Real warp_sum(Real x) {
+  CT_UNROLL(int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
   return x;
 }
 
@@ -79,11 +93,10 @@ __device__ __forceinline__ Real warp_sum(Real x) {
 /// default: lane l of L such lanes ends with its N/L sums in x[0 .. N/L), or, if N < L, with sum l N/L in x[0]. Fewer
 /// exchanges than N butterflies: each step halves the numbers of a lane.
 template <int N, int kOffset = 16, int kLast = 1, class Real>
-__device__ __forceinline__ void scatter_sum(Real* x) {
+CT_DEVICE void scatter_sum(Real* x) {
   if constexpr (kOffset >= kLast && N > 1) {
     const bool upper = threadIdx.x & kOffset;
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
+    CT_FOR(i, N / 2) {
       const Real send = upper ? x[i] : x[i + N / 2], keep = upper ? x[i + N / 2] : x[i];
       x[i] = keep + __shfl_xor_sync(kFullWarp, send, kOffset);
     }
@@ -95,9 +108,8 @@ __device__ __forceinline__ void scatter_sum(Real* x) {
 }
 
 template <class Real>
-__device__ __forceinline__ Real warp_max(Real x) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
+CT_DEVICE Real warp_max(Real x) {
+  CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
     const Real other = __shfl_xor_sync(kFullWarp, x, offset);
     x = other > x ? other : x;
   }
@@ -106,7 +118,7 @@ __device__ __forceinline__ Real warp_max(Real x) {
 
 /// x . y over one warp, 32 partial sums.
 template <class Real>
-__device__ __forceinline__ Real warp_dot(const Real* x, const Real* y, int n) {
+CT_DEVICE Real warp_dot(const Real* x, const Real* y, int n) {
   Real sum = 0;
   for (int i = threadIdx.x % 32; i < n; i += 32) sum += x[i] * y[i];
   return warp_sum(sum);
@@ -118,35 +130,29 @@ struct alignas(16) Four {
   Real v[4];
 };
 
-template <class Real>
-__device__ __forceinline__ bool is_aligned16(const Real* p) {
-  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-}
+CT_DEVICE bool is_aligned16(const auto* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 
 /// Reads p[0..3]; entries at or beyond `valid` are 0.
 template <class Real>
-__device__ __forceinline__ void load4(const Real* p, int valid, bool aligned, Real (&v)[4]) {
+CT_DEVICE void load4(const Real* p, int valid, bool aligned, Real (&v)[4]) {
   if (valid >= 4 && aligned) {
     const Four<Real> four = *reinterpret_cast<const Four<Real>*>(p);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = four.v[i];
+    CT_FOR(i, 4) v[i] = four.v[i];
   } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = i < valid ? p[i] : Real(0);
+    CT_FOR(i, 4) v[i] = i < valid ? p[i] : Real(0);
   }
 }
 
-__device__ __forceinline__ int clamped(int x, int largest) { return x < 0 ? 0 : x > largest ? largest : x; }
+CT_DEVICE int clamped(int x, int largest) { return x < 0 ? 0 : x > largest ? largest : x; }
 
 /// The smallest of position[0..Q) that is at least `from` (INT_MAX: none). All lanes of a warp must call it.
-__device__ __forceinline__ int next_position(const std::int32_t* position, int Q, int from) {
+CT_DEVICE int next_position(const std::int32_t* position, int Q, int from) {
   int next = 0x7fffffff;
   for (int i = threadIdx.x % 32; i < Q; i += 32) {
     const int p = position[i];
     if (p >= from && p < next) next = p;
   }
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
+  CT_UNROLL(int offset = 16; offset > 0; offset /= 2) {
     const int other = __shfl_xor_sync(kFullWarp, next, offset);
     next = other < next ? other : next;
   }

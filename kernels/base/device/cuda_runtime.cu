@@ -238,8 +238,7 @@ Pool& pool() {
 }
 
 /// Gives memory that the pool keeps to whatever needs it beside tensors, if that is all there is.
-template <class F>
-void with_room(const char* what, const F& make) {
+void with_room(const char* what, const auto& make) {
   cudaError_t code = make();
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();

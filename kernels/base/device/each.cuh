@@ -12,7 +12,7 @@ constexpr int kEachThreads = 128;
 
 template <int kThreads, class F>
 __global__ void __launch_bounds__(kThreads) each_kernel(std::int64_t n, const F f) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i < n) f(static_cast<int>(blockIdx.y), i);
 }
 
@@ -30,13 +30,11 @@ template <class Value, class F, class Put>
 __global__ void __launch_bounds__(kEachThreads)
     each_value_kernel(std::int64_t n, const F f, const Put store) {
   const int r = static_cast<int>(blockIdx.y);
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kEachThreads * kAtOnce + threadIdx.x;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kEachThreads * kAtOnce + threadIdx.x;
   if (first + (kAtOnce - 1) * kEachThreads < n) {
     Value value[kAtOnce];
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) value[k] = f(r, first + k * kEachThreads);
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) store(r, first + k * kEachThreads, value[k]);
+    CT_FOR(k, kAtOnce) value[k] = f(r, first + k * kEachThreads);
+    CT_FOR(k, kAtOnce) store(r, first + k * kEachThreads, value[k]);
   } else {
     for (std::int64_t i = first; i < n; i += kEachThreads) store(r, i, f(r, i));
   }

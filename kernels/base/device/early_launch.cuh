@@ -8,7 +8,7 @@ namespace crosstalk::device {
 
 /// The first statement of a kernel of launch_early(), of all threads: lets the next kernel come in, then waits until all that
 /// was launched before has ended and its memory is written. Who is brought in waits for this kernel's end in the same way.
-__device__ __forceinline__ void wait_for_earlier() {
+CT_DEVICE void wait_for_earlier() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -58,14 +58,12 @@ const Library& library() {
     Library out;
     std::vector<std::string> tried;
     std::vector<std::string> folders = {""};
-    for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
       if (const char* home = std::getenv(variable)) folders.push_back(std::string(home) + "/lib64/");
-    }
     folders.push_back("/usr/local/cuda/lib64/");
     for (const std::string& folder : folders) {
-      for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+      for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"})
         if (out.open(folder + name)) return out;
-      }
     }
     out.about.missing =
         "NVRTC was not found: libnvrtc.so.13 or .12 on the loader's path, in $CUDA_HOME/lib64 or in /usr/local/cuda/lib64. It comes with every CUDA "

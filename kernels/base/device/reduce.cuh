@@ -7,11 +7,10 @@ namespace crosstalk::device {
 
 /// Sum of x over this lane and those before it.
 template <class Real>
-__device__ __forceinline__ Real warp_scan(Real x) {
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
+CT_DEVICE Real warp_scan(Real x) {
+  CT_UNROLL(int offset = 1; offset < 32; offset *= 2) {
     const Real other = __shfl_up_sync(kFullWarp, x, offset);
-    if (static_cast<int>(threadIdx.x) % 32 >= offset) x += other;
+    if (CT_LANE >= offset) x += other;
   }
   return x;
 }
@@ -19,7 +18,7 @@ __device__ __forceinline__ Real warp_scan(Real x) {
 /// f(.., f(f(x_0, x_1), x_2) ..) of what a block's warps have, the same in every thread. All must call it; a block is of
 /// whole warps.
 template <class Real, class F>
-__device__ __forceinline__ Real over_warps(Real x, const F& f) {
+CT_DEVICE Real over_warps(Real x, const F& f) {
   __shared__ Real warps[32];
   __syncthreads();  // who calls it twice has read the first
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
@@ -31,7 +30,7 @@ __device__ __forceinline__ Real over_warps(Real x, const F& f) {
 
 /// Sum over a block, the same in every thread.
 template <class Real>
-__device__ __forceinline__ Real block_sum(Real x) {
+CT_DEVICE Real block_sum(Real x) {
   return over_warps(warp_sum(x), [](Real a, Real b) { return a + b; });
 }
 
@@ -43,9 +42,8 @@ __global__ void __launch_bounds__(kColumns* kRows)
     sum_pieces_kernel(std::int64_t n, int pieces, std::int64_t step, const First first, const Keep keep) {
   wait_for_earlier();
   __shared__ Real sums[kRows > 1 ? kRows : 1][kColumns];
-  const int r = static_cast<int>(blockIdx.y), row = static_cast<int>(threadIdx.x) / kColumns,
-            column = static_cast<int>(threadIdx.x) % kColumns;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kColumns + column;
+  const int r = static_cast<int>(blockIdx.y), row = CT_THREAD / kColumns, column = CT_THREAD % kColumns;
+  const std::int64_t i = std::int64_t{blockIdx.x} * kColumns + column;
   Real sum = 0;
   if (i < n) {
     const Real* const from = first(r, i);

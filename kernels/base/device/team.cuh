@@ -4,8 +4,6 @@
 // are one warp's, whose sums need no barrier. W and E follow from P alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <type_traits>
-
 #include "kernels/base/device/cuda_launch.cuh"
 
 namespace crosstalk::device {
@@ -16,75 +14,51 @@ struct Team {
   Real* shared = nullptr;  // [2][4][W], W > 1 only
   int phase = 0;
 
-  __device__ static int entry(int i) { return static_cast<int>(threadIdx.x) + i * kThreads; }
+  __device__ static int entry(int i) { return CT_THREAD + i * kThreads; }
 
   __device__ static void load(const Real* p, int P, Real (&x)[E]) {
-#pragma unroll
-    for (int i = 0; i < E; ++i) x[i] = entry(i) < P ? p[entry(i)] : Real(0);
+    CT_FOR(i, E) x[i] = entry(i) < P ? p[entry(i)] : Real(0);
   }
   __device__ static void store(Real* p, int P, const Real (&x)[E]) {
-#pragma unroll
-    for (int i = 0; i < E; ++i) {
+    CT_FOR(i, E)
       if (entry(i) < P) p[entry(i)] = x[i];
-    }
   }
   /// This thread's share of x . y.
   __device__ static Real share(const Real (&x)[E], const Real (&y)[E]) {
     Real sum = 0;
-#pragma unroll
-    for (int i = 0; i < E; ++i) sum += x[i] * y[i];
+    CT_FOR(i, E) sum += x[i] * y[i];
     return sum;
   }
   /// Replaces each x[i] (i < N <= 4) by its sum over the team, the same bits in every thread.
   template <int N>
   __device__ void sum(Real (&x)[N]) {
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] += __shfl_xor_sync(kFullWarp, x[i], offset);
-    }
+    CT_UNROLL(int offset = 16; offset > 0; offset /= 2)
+      CT_FOR(i, N) x[i] += __shfl_xor_sync(kFullWarp, x[i], offset);
     if constexpr (W > 1) {  // two buffers in turn: one barrier a sum
       Real* buffer = shared + phase * 4 * W;
       phase ^= 1;
-      if (threadIdx.x % 32 == 0) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) buffer[i * W + threadIdx.x / 32] = x[i];
-      }
+      if (threadIdx.x % 32 == 0)
+        CT_FOR(i, N) buffer[i * W + threadIdx.x / 32] = x[i];
       __syncthreads();
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
+      CT_FOR(i, N) {
         Real total = 0;
-#pragma unroll
-        for (int w = 0; w < W; ++w) total += buffer[i * W + w];
+        CT_FOR(w, W) total += buffer[i * W + w];
         x[i] = total;
       }
     }
   }
 };
 
+/// Calls f(warps, entries a thread), both std::integral_constant, of the first of some teams that holds P numbers.
+template <int W, int E, int... others>
+void with_teams(const char* op, const char* dimension, int P, auto&& f) {
+  if (P <= 32 * W * E) return f(std::integral_constant<int, W>(), std::integral_constant<int, E>());
+  if constexpr (sizeof...(others) > 0) return with_teams<others...>(op, dimension, P, f);
+  refuse_shape(op, dimension, P, 32 * W * E);
+}
 constexpr int kLargestTeam = 4096;
-
-/// Calls f(warps, entries a thread), both std::integral_constant, for vectors of P numbers.
-template <class F>
-void with_team(const char* op, int P, F&& f) {
-  using std::integral_constant;
-  if (P <= 32) {
-    f(integral_constant<int, 1>(), integral_constant<int, 1>());
-  } else if (P <= 64) {
-    f(integral_constant<int, 1>(), integral_constant<int, 2>());
-  } else if (P <= 128) {
-    f(integral_constant<int, 1>(), integral_constant<int, 4>());
-  } else if (P <= 256) {
-    f(integral_constant<int, 1>(), integral_constant<int, 8>());
-  } else if (P <= 512) {
-    f(integral_constant<int, 4>(), integral_constant<int, 4>());
-  } else if (P <= 1024) {
-    f(integral_constant<int, 4>(), integral_constant<int, 8>());
-  } else if (P <= kLargestTeam) {
-    f(integral_constant<int, 16>(), integral_constant<int, 8>());
-  } else {
-    refuse_shape(op, "d_dot", P, kLargestTeam);
-  }
+void with_team(const char* op, int P, auto&& f) {
+  with_teams<1, 1, 1, 2, 1, 4, 1, 8, 4, 4, 4, 8, 16, 8>(op, "d_dot", P, f);
 }
 
 }  // namespace crosstalk::device

@@ -89,11 +89,10 @@ void Options::set(const std::string& key, const OptionValue& value) {
       value);
   const auto it = std::ranges::lower_bound(entries_, key, {},
                                            [](const Entry& e) -> const std::string& { return *e.key; });
-  if (it != entries_.end() && *it->key == key) {
+  if (it != entries_.end() && *it->key == key)
     it->value = to_store;
-  } else {
+  else
     entries_.insert(it, {once(key), to_store});
-  }
 }
 
 OptionValue Options::at(const std::string& key) const { return whole(stored(key)); }
@@ -141,9 +140,8 @@ void fill_defaults(Options& options, const std::string& prefix, const std::vecto
 OptionValue check_option(const OptionSpec& spec, const std::string& prefix, const OptionValue& value) {
   const std::string key = prefix.empty() ? spec.name : prefix + "." + spec.name;
   OptionValue result = value;
-  if (std::holds_alternative<double>(spec.default_value) && std::holds_alternative<std::int64_t>(value)) {
+  if (std::holds_alternative<double>(spec.default_value) && std::holds_alternative<std::int64_t>(value))
     result = static_cast<double>(std::get<std::int64_t>(value));
-  }
   if (result.index() != spec.default_value.index()) {
     throw OptionError(key,
                       fmt::format("{} wants {}, got {}", key, type_name(spec.default_value), to_text(value)));

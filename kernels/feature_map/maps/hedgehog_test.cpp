@@ -8,9 +8,8 @@ namespace {
 /// u as it comes in.
 Numbers hedgehog(const Numbers& u, int softmax, const Numbers&) {
   Numbers y;
-  for (const double sign : {1.0, -1.0}) {
+  for (const double sign : {1.0, -1.0})
     for (const double e : u) y.push_back(std::exp(sign * (softmax == 1 ? 2 : 1) * e));
-  }
   double sum = 0;
   for (const double e : y) sum += e;
   for (double& e : y) e /= softmax == 1 ? sum : 1;

@@ -26,11 +26,10 @@ struct Monomial {
       int low = 0, high = d;  // the largest i with multisets(i, n - k) <= number
       while (low < high) {
         const int middle = (low + high + 1) / 2;
-        if (multisets(middle, n - k) <= number) {
+        if (multisets(middle, n - k) <= number)
           low = middle;
-        } else {
+        else
           high = middle - 1;
-        }
       }
       index[k] = low;
       number -= multisets(low, n - k);
@@ -77,9 +76,8 @@ struct Monomials : RowMap {
     const int d = row.d;
     Real* own = kAlone ? d_x.d_x : row.work + team.lane * d;
     team.sync();
-    if (!kAlone || d_x.mode == Write::overwrite) {
+    if (!kAlone || d_x.mode == Write::overwrite)
       for (int i = 0; i < d; ++i) own[i] = 0;
-    }
     int begin = 0, end = 0;
     piece(team, row, begin, end);
     if (begin < end) {
@@ -108,9 +106,8 @@ struct Monomials : RowMap {
     std::int64_t n = s.whole("degree");
     if (n == 0) {
       n = 2;
-      if (s.d_dot != 0) {
+      if (s.d_dot != 0)
         for (n = 1; n < kMostDegree && multisets(s.d + 1, static_cast<int>(n)) < s.d_dot;) ++n;
-      }
     }
     s.set("degree", n);
     std::int64_t d_dot = 1;
@@ -166,8 +163,7 @@ struct Monomials : RowMap {
     CT_HD Real root(int i, int j) const { return i == 0 ? none : j == 0 ? one : i == j ? square : product; }
     CT_HD static Real entry(const MapRow<Real>& row, int i) { return i == 0 ? Real(1) : row.x[i - 1]; }
 
-    template <class Team>
-    CT_HD void forward(const Team& team, const MapRow<Real>& row, Real* y) const {
+    CT_HD void forward(const auto& team, const MapRow<Real>& row, Real* y) const {
       team.each(0, row.p, [&](int number) {
         int i = static_cast<int>((std::sqrt(8.0f * static_cast<float>(number) + 1.0f) - 1) / 2);
         while (i * (i + 1) / 2 > number) --i;
@@ -176,8 +172,7 @@ struct Monomials : RowMap {
         y[number] = root(i, j) * entry(row, i) * entry(row, j);
       });
     }
-    template <class Team>
-    CT_HD void backward(const Team& team, const MapRow<Real>& row, const Real* d_y,
+    CT_HD void backward(const auto& team, const MapRow<Real>& row, const Real* d_y,
                         RowGradient<Real> d_x) const {
       team.each(0, row.d, [&](int column) {
         const int i = column + 1;

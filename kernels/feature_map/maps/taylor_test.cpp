@@ -42,8 +42,7 @@ struct Lane {
   static constexpr int kLanes = kSize;
   int lane = 0;
   void sync() const {}
-  template <class F>
-  void each(int begin, int end, F&& f) const {
+  void each(int begin, int end, auto&& f) const {
     for (int i = begin + lane; i < end; i += kLanes) f(i);
   }
 };

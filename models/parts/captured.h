@@ -1,4 +1,4 @@
-// View that a model gives of a sequence (Model::look): what its memory is given, decides, weighs and keeps, by name.
+// View that a model gives of a sequence (Model::capture): what its memory is given, decides, weighs and keeps, by name.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
@@ -12,7 +12,7 @@ namespace crosstalk {
 
 /// Filled while a graph is built, read after its forward(). Besides these there is the graph's output.
 template <class Real>
-struct Look {
+struct Captured {
   struct Tensor {
     std::string name;  ///< "k", "phi_k", an input of the memory, "token.NAME": a projection, ...
     Variable<Real>* value;
