@@ -41,6 +41,20 @@ def test_every_memory_gives_the_bits_of_the_program(memory, tmp_path):
         assert np.abs(o).max() > 0
 
 
+@pytest.mark.parametrize("memory", ct.memories())
+def test_rounding_stays_small_in_every_memory(memory):
+    options = OPTIONS.get(memory, {})
+    x = inputs_of(memory, np.float32, T=33, **options)
+    exact = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in x.items()}
+    d_o = np.random.default_rng(1).normal(size=ct.apply(memory, **x, **options)[0].shape)
+    want = ct.apply(memory, d_o=d_o, **exact, **options)
+    # The first tokens of ttt_linear normalise numbers near 0.
+    for precision, limit in (("fp32", 2e-3 if memory == "ttt_linear" else 2e-4), ("bf16", 3e-2)):
+        got = ct.apply(memory, d_o=d_o.astype(np.float32), precision=precision, **x, **options)
+        for name, a, b in [("o", got[0], want[0]), *((f"d_{n}", got[2][n], want[2][n]) for n in want[2])]:
+            assert np.abs(a - b).max() <= limit * max(np.abs(b).max(), 0.1), f"{memory} {precision} {name}"
+
+
 @pytest.mark.parametrize("options", [{"form": "chunk"}, {"predict": "undecayed", "key_norm": "l2"}, {"precision": "bf16"}])
 def test_options_forms_and_precisions_are_the_programs(options, tmp_path):
     x = inputs_of("gated_delta", np.float32, T=70)
