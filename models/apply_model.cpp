@@ -101,11 +101,7 @@ ApplySizes with_letters(const Memory& memory, ApplySizes sizes,
 
 std::vector<ApplyInput> apply_inputs(const Memory& kind, const ApplySizes& s) {
   std::vector<ApplyInput> inputs;
-  if (kind.several_queries) {
-    inputs.push_back({"q", {s.B, s.T, s.N, s.H, s.K}, "[B,T,N,H,K]"});
-  } else if (kind.own_queries) {
-    inputs.push_back({"q", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
-  }
+  if (kind.own_queries) inputs.push_back({"q", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
   if (writes_often(kind)) {
     inputs.push_back({"k", {s.B, s.T, s.N, s.H, s.K}, "[B,T,N,H,K]"});
     inputs.push_back({"v", {s.B, s.T, s.N, s.H, s.V}, "[B,T,N,H,V]"});
@@ -225,7 +221,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   }
   Var<Real> queries() override {
     if (model_.inputs_.count("q") == 0) return {};
-    return leaf("q", {B, model_.memory_.several_queries ? T * N : T, H, d});
+    return leaf("q", {B, T, H, d});
   }
   Var<Real> values() override { return leaf("v", {B, T * N, H, V}); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }

@@ -178,9 +178,7 @@ struct Memory {
   std::vector<MemoryInput> inputs = {};     ///< what build() asks m.input() for
   std::vector<std::string> states = {"S"};  ///< what it carries from token to token
   bool own_queries = true;                  ///< false: nothing is asked by a key, and m.queries() has none
-  /// What asks has a query for each write of a token (option `writes`), whose keys a language model gives one value.
-  bool several_queries = false;
-  bool own_keys = true;      ///< false: it makes its keys from a gate, and m.keys() has none
+  bool own_keys = true;                     ///< false: it makes its keys from a gate, and m.keys() has none
   bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
   /// On a GPU one token after the other, forward and back, for its step depends on what it has read: no form over chunks.
   bool token_by_token = false;

@@ -208,13 +208,12 @@ Inputs read_inputs(const Memory& kind, const std::map<std::string, OptionValue>&
   const Array v = needed("v"), q = kind.own_queries ? needed("q") : v;
   const std::size_t rank_v = expected("v").find('N') == std::string::npos ? 4 : 5;
   size("v", v, rank_v);
-  const std::size_t rank_q = kind.several_queries ? 5 : 4;
-  if (kind.own_queries) size("q", q, rank_q);
+  if (kind.own_queries) size("q", q, 4);
   const auto at = [](const Array& array, std::size_t i) { return static_cast<int>(array.shape[i]); };
   inputs.sizes = {.B = at(q, 0),
                   .T = at(q, 1),
-                  .H = at(q, rank_q - 2),
-                  .K = at(q, rank_q - 1),
+                  .H = at(q, 2),
+                  .K = at(q, 3),
                   .V = at(v, rank_v - 1),
                   .N = rank_v == 5 ? at(v, 2) : 1};
   inputs.sizes = with_letters(kind, inputs.sizes, given);

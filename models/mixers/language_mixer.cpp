@@ -129,7 +129,6 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
       layer_(layer),
       rate_(memory_of(options_).keeps_keys ? options_.get_double("model.weight_dropout") : 0),
       own_keys_(memory_of(options_).own_keys),
-      several_(memory_of(options_).several_queries),
       parts_(graph, options_,
              [this](const std::string& name, const std::vector<int>& dims, Init init) {
                const bool by_depth =
@@ -243,13 +242,11 @@ Var<Real> LanguageMixer<Real>::queries() {
   const bool blocks = options.get_int("model.blocks") > 0;
   const bool alone = asking_ && !blocks && !parts_.mixes("q") && !options.get_bool("model.inner") &&
                      options.get_string("model.input_shift") == "none" && !sees_convolved("query");
-  const Size n = several_ ? N : Size(1);
   auto* made =
-      blocks ? in_blocks("query") : weights_.project(alone ? asking_ : seen_by("query"), "query", n * G * d);
+      blocks ? in_blocks("query") : weights_.project(alone ? asking_ : seen_by("query"), "query", G * d);
   auto* rows = parts_.mixed("q", made, this);
-  Var<Real> q = shaped_as(rows, {B, alone ? Q : T, n * G, d});
+  Var<Real> q = shaped_as(rows, {B, alone ? Q : T, G, d});
   if (asking_ && !alone) q = this->at_queries(q);
-  q = view(q, {B, Q * n, G, d});
   return noted("q", of_heads(parts_.placed(*this, "q", q)));
 }
 
@@ -257,11 +254,9 @@ template <class Real>
 Var<Real> LanguageMixer<Real>::values() {
   if (values_) return values_;
   Variable<Real>* seen = seen_by("value");
-  const Size n = several_ ? Size(1) : N;
   auto* made =
-      options.get_int("model.blocks") > 0 ? in_blocks("value") : weights_.project(seen, "value", n * H * V);
-  values_ = shaped_as(parts_.mixed("v", made, this), {B, T * n, H, V});
-  if (several_) values_ = view(expand(view(values_, {B * T, 1, H, V}), {B * T, N, H, V}), {B, T * N, H, V});
+      options.get_int("model.blocks") > 0 ? in_blocks("value") : weights_.project(seen, "value", N * H * V);
+  values_ = shaped_as(parts_.mixed("v", made, this), {B, T * N, H, V});
   if (options.get_bool("model.value_residual")) values_ = with_first(values_, seen);
   return noted("v", values_);
 }

@@ -190,7 +190,7 @@ class LanguageMixer final : public Mixer<Real> {
   std::map<std::string, Variable<Real>*> in_blocks_;
   int layer_;
   double rate_;  ///< of dropout of read weights
-  bool own_keys_, several_;
+  bool own_keys_;
   ModelParts<Real> parts_;
   Var<Real> keys_, values_, written_key_;
   Var<Real> behind_,

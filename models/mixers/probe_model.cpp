@@ -126,12 +126,12 @@ class ProbeMixer final : public Mixer<Real> {
   }
   Var<Real> queries() override {
     if (!memory_.own_queries) return {};
-    const Var<Real> q =
-        examples_ ? short_of(examples_->asked_x)
-                  : Var<Real>{&graph,
-                              graph.view(lookup<Real>(graph, target_.batch.query, {{key_codes_, 0}}, nullptr),
+    if (examples_) {
+      const Var<Real> q = short_of(examples_->asked_x);
+      return memory_.own_keys ? q : size_of(q);
+    }
+    const Var<Real> q{&graph, graph.view(lookup<Real>(graph, target_.batch.query, {{key_codes_, 0}}, nullptr),
                                          {B, Q, H, d})};
-    if (memory_.several_queries) return view(expand(q, {B, Q, N, d}), {B, Q * N, H, d});
     return memory_.own_keys ? q : size_of(q);
   }
   Var<Real> values() override {
@@ -211,10 +211,7 @@ class ProbeMixer final : public Mixer<Real> {
     }
     Size columns(1);
     for (const char letter : input.shape)
-      columns = columns * (letter == 'K'   ? K
-                           : letter == 'V' ? V
-                           : letter == 'N' ? N
-                                           : Size(letter == 'L' ? kLevels : 1));
+      columns = columns * (letter == 'K' ? K : letter == 'V' ? V : Size(letter == 'L' ? kLevels : 1));
     if (input.shape.find('T') != std::string::npos) return expand(number, {B, T, H, columns});
     return expand(number, {1, 1, 1, columns});
   }

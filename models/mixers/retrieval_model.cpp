@@ -215,10 +215,9 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   Var<Real> make_queries() {
-    const Size n = memory_of(options).several_queries ? N : Size(1);
     Variable<Real>* weight =
-        leaf("query_projection.key", {n * H * d, embedding_size_}, projection(embedding_size_));
-    Variable<Real>* bias = leaf("query_projection.bias", {n * H * d}, fan_in(embedding_size_));
+        leaf("query_projection.key", {H * d, embedding_size_}, projection(embedding_size_));
+    Variable<Real>* bias = leaf("query_projection.bias", {H * d}, fan_in(embedding_size_));
     Variable<Real>* q = nullptr;
     if (examples_) {
       q = linear(graph, examples_->asked_x.variable, weight, bias);
@@ -229,7 +228,7 @@ class RetrievalMixer final : public Mixer<Real> {
     } else {
       q = linear(graph, of_query(embedding_), weight, bias);
     }
-    return shaped_as(q, {B, Q * n, H, d});
+    return shaped_as(q, {B, Q, H, d});
   }
 
   /// Repeats what is one a token, [B,T,1,V], once for every write and head.

@@ -34,12 +34,6 @@ double number(const Options& options, const char* key, double otherwise) {
   return options.has(key) ? options.get_double(key) : otherwise;
 }
 
-/// Rows a token of queries, keys or values.
-std::int64_t rows_a_token(const Options& options, char what) {
-  const bool several = memory_named(options.get_string("memory.name")).several_queries;
-  return what == 'k' || (what == 'q') == several ? whole(options, "memory.writes", 1) : 1;
-}
-
 constexpr double kNormEps = 1e-5;
 /// The eps of qk_norm.
 constexpr double kRmsNormEps = 1e-5;
@@ -81,15 +75,15 @@ std::string shown_as(const Options& options, const std::string& input) {
 }
 
 std::int64_t parts_state(const Options& options, std::int64_t values) {
-  const std::int64_t heads = whole(options, "model.heads", 1);
+  const std::int64_t heads = whole(options, "model.heads", 1), writes = whole(options, "memory.writes", 1);
   const std::int64_t d_key = options.get_int("model.d_key") / heads * key_heads(options);
   std::int64_t floats = text(options, "input_shift") == "none" ? 0 : options.get_int("model.width");
   if (options.has("model.input_conv") && !options.get_string("model.input_conv").empty())
     floats += (whole(options, "model.short_conv_width", 4) - 1) * options.get_int("model.width");
   if (whole(options, "model.blocks", 0) > 0)
     floats += (whole(options, "model.short_conv_width", 4) - 1) * heads * values;
-  for (const auto& [what, row] : {std::pair{'q', d_key}, {'k', d_key}, {'v', heads * values}}) {
-    const std::int64_t size = rows_a_token(options, what) * row;
+  for (const auto& [what, size] :
+       {std::pair{'q', d_key}, {'k', writes * d_key}, {'v', writes * heads * values}}) {
     if (concerns(text(options, "token_shift"), what)) floats += size;
     if (concerns(text(options, "short_conv"), what))
       floats += (whole(options, "model.short_conv_width", 4) - 1) * size;
@@ -121,8 +115,7 @@ Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real
     return convolved(x, graph_.view(weights.variable, {C, 2}), false);
   };
   const bool by_head = text(options_, "token_shift_law") == "head";
-  const int writes = by_head ? narrow<int>(rows_a_token(options_, what[0]), "memory.writes") : 1,
-            n = by_head ? writes * m->H : 1;
+  const int writes = by_head && what != "q" ? m->N : 1, n = by_head ? writes * m->H : 1;
   const auto rows = [&](Variable<Real>* v) { return Var<Real>{&graph_, graph_.view(v, {B, T, n, C / n})}; };
   const Var<Real> own = rows(x), before = rows(token_before());
   const auto mu = [&] {

@@ -23,10 +23,7 @@ class GivenMixer final : public Mixer<double> {
   GivenMixer(Graph<double>& target, const Options& options_, const MixerSizes& sizes, double depth = 0)
       : Mixer(target, options_, sizes), depth_(depth) {}
   Var<double> keys() override { return leaf("k", {1, T * N, H, d}, N, Init::normal(1)); }
-  Var<double> queries() override {
-    const int rows = memory_named(options.get_string("memory.name")).several_queries ? int{N} : 1;
-    return leaf("q", {1, T * rows, H, d}, rows, Init::normal(1));
-  }
+  Var<double> queries() override { return leaf("q", {1, T, H, d}, 1, Init::normal(1)); }
   Var<double> values() override { return leaf("v", {1, T * N, H, V}, N, Init::normal(1)); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }
   double depth() const override { return depth_; }

@@ -11,11 +11,9 @@ namespace crosstalk::checks::hard_cases_test {
 
 constexpr int kTokens = 24, kKeys = 6, kValues = 5;
 
-int writes_of(const Memory& memory) { return has_option(memory, "writes") ? 3 : 1; }
-
 // Columns of a row of an input that belongs to a head: the product of the sizes that its shape has besides H.
 int columns_of(const Memory& memory, const MemoryInput& input) {
-  const ApplySizes sizes = with_letters(memory, {.K = kKeys, .V = kValues, .N = writes_of(memory)}, {});
+  const ApplySizes sizes = with_letters(memory, {.K = kKeys, .V = kValues}, {});
   for (const ApplyInput& one : apply_inputs(memory, sizes)) {
     if (one.name != input.name) continue;
     int columns = 1;
@@ -28,9 +26,8 @@ int columns_of(const Memory& memory, const MemoryInput& input) {
 // Random numbers in the ranges that the memory declares.
 Sequence ordinary(const std::string& name, const Options& options) {
   const Memory& memory = *find_memory(name);
-  const int writes = writes_of(memory);
+  const int writes = has_option(memory, "writes") ? 3 : 1;
   Sequence s = random_sequence(options, kTokens, kKeys, kValues, 1, writes);
-  if (memory.several_queries) s.q = normal_rows(kTokens * writes, kKeys, 3);
   to_unit_length(s.k);
   std::uint64_t seed = 2;
   for (const MemoryInput& input : memory.inputs) {

@@ -112,7 +112,6 @@ LEFT = {
     "mom": "memories that a token does not choose",
     "wall": "the token: it decays scores, not weights",
     "mamba3": "the token before, and the angle",
-    "mamba3_mimo": "the token before, and the angle",
     "rwkv6": "what a token reads, which decays behind its read",
     "log_linear_attention": "where the blocks of tokens lie",
     "log_linear_gated_delta": "where the blocks of tokens lie",

@@ -113,12 +113,6 @@ def mamba3(C, H, K):
     return linear(C, 2 * D + 2 * N + 3 * heads + N // 4) + 2 * heads + 2 * heads * N + 2 * N + linear(D, C)
 
 
-def mamba3_mimo(C, H, K):
-    """mimo_rank 4."""
-    D, N, heads, R = 2 * C, 128, 2 * C // 64, 4
-    return linear(C, 2 * D + 2 * N * R + 3 * heads + N // 4) + 2 * heads + 2 * heads * R * N + 2 * N + 3 * R * D + linear(D, C)
-
-
 def longhorn_diagonal(C, H, K):
     D, N, rank = 2 * C, 16, math.ceil(C / 16)
     return linear(C, 2 * D) + convs(D, bias=True) + linear(D, rank + 2 * N) + linear(rank, D, True) + linear(D, C) + D

@@ -204,8 +204,6 @@ STARTS = {
         "output.weight": uniform(-1 / math.sqrt(4 * WIDTH * LAYERS), 1 / math.sqrt(4 * WIDTH * LAYERS)), "step.bias": DT,
         "memory.A_log": by("log 1 .. H", lambda at: np.log(np.arange(1, at.heads + 1))), "memory.level_scale": ONE},
     "mamba3": {"step.bias": DT, "memory.?_bias": ONE} | TORCH | {"*.weight": torch_linear(WIDTH)},
-    "mamba3_mimo": {"step.bias": DT, "memory.?_bias": ONE, "memory.*_share": constant(1 / 4), "memory.skip": ONE} | TORCH
-                   | {"*.weight": torch_linear(WIDTH)},
     "longhorn_diagonal": {"beta.up.bias": ZERO, "beta.up.weight": torch_linear(2)} | TORCH
                          | {"value.weight": torch_linear(WIDTH), "out_gate.weight": torch_linear(WIDTH), "*.weight": torch_linear(2 * WIDTH)},
     "mlstm": {  # X mLSTMLayer.reset_parameters, mLSTMCell.reset_parameters (the program adds 3 .. 6 over the heads to the bias)
@@ -247,7 +245,6 @@ KNOWN = {
     "mamba1": {"step.up.weight": "start of the weights of its steps", "*.weight": "maps that start as nn.Linear"},
     "mamba2": {"*.weight": "maps that start as nn.Linear"},
     "mamba3": {"*.weight": "maps that start as nn.Linear"},
-    "mamba3_mimo": {"*.weight": "maps that start as nn.Linear"},
     "rwkv4": {"channel_key.weight": "keys and receptances that start at 0", "receptance.weight": "keys and receptances that start at 0",
               "value.weight": "starts of its value and output maps", "output.weight": "starts of its value and output maps"},
     "rwkv6": {"query.weight": "orthogonal starts", "key.weight": "orthogonal starts", "value.weight": "orthogonal starts",

@@ -138,47 +138,27 @@ def log_linear_attention(w, x, deviations):
     return mamba2_end(w, x, np.einsum("bhts,bshp->bthp", weights, u * step[..., None]), u)
 
 
-def mamba3_law(w, x, deviations, v):
-    """Keys, queries and steps of both, with values v [B,T,N,H,V] as they are written; reads [B,T,N,H,V]."""
-    step, raw, N = softplus(w("step", x)), w("rate", x), v.shape[2]
+def mamba3(w, x, deviations):
+    """M mamba_ssm/modules/mamba3.py Mamba3 (SISO), tests/ops/triton/test_mamba3_siso.py mamba3_siso_step_ref."""
+    v, step, raw = w.split("value", x), softplus(w("step", x)), w("rate", x)
     alpha = np.exp(step * np.minimum(-(np.maximum(raw, 0) + 1 / (1 - np.minimum(raw, 0))), -1e-4))
     mix = sigmoid(w("mix", x))
+    k = rms(w("key", x), w.flat("qk_norm.k"))[:, :, None] + w["memory.k_bias"]
+    q = rms(w("query", x), w.flat("qk_norm.q"))[:, :, None] + w["memory.q_bias"]
     turn = w.split("angle", x)  # a head's own: the authors' one row serves all heads, which a head's own row can be
     if "angles of every head" not in deviations:
         turn = np.broadcast_to(turn[:, :, :1], turn.shape)
     turn = np.cumsum(np.pi * np.tanh(turn) * step[..., None], 1)
-
-    def rows(name, of):
-        y = rms(w.split(name, x, heads=N), w.flat("qk_norm." + of))[:, :, :, None]
-        y = y + w[f"memory.{of}_bias"].reshape(w.heads, N, -1).swapaxes(0, 1)
-        angles = np.pad(turn, ((0, 0),) * 3 + ((0, y.shape[-1] // 2 - turn.shape[-1]),))
-        return np.stack([rotated(y[:, :, n], angles=angles) for n in range(N)], 2)
-
-    q, k = rows("query", "q"), rows("key", "k")
+    turn = np.pad(turn, ((0, 0),) * 3 + ((0, k.shape[-1] // 2 - turn.shape[-1]),))
+    q, k = rotated(q, angles=turn), rotated(k, angles=turn)
     h, read, last = 0.0, [], 0.0
     for t in range(x.shape[1]):
-        now = np.einsum("bnhk,bnhv->bhkv", k[:, t], v[:, t])
+        now = k[:, t, :, None] * v[:, t, ..., None]
         a, m, d = (y[:, t, :, None, None] for y in (alpha, mix, step))
         h, last = a * h + (1 - m) * d * a * last + m * d * now, now
-        read.append(np.einsum("bnhk,bhkv->bnhv", q[:, t], h))
-    return np.stack(read, 1)
-
-
-def mamba3(w, x, deviations):
-    """M mamba_ssm/modules/mamba3.py Mamba3 (SISO), tests/ops/triton/test_mamba3_siso.py mamba3_siso_step_ref."""
-    v = w.split("value", x)
-    y = mamba3_law(w, x, deviations, v[:, :, None])[:, :, 0] + w["out_skip"] * v
+        read.append((h * q[:, t, :, None]).sum(-1))
+    y = np.stack(read, 1) + w["out_skip"] * v
     return w("output", join(y) * silu(w("out_gate", x)))
-
-
-def mamba3_mimo(w, x, deviations):
-    """M mamba_ssm/modules/mamba3.py Mamba3 (is_mimo), tests/ops/tilelang/test_mamba3_mimo.py mamba3_MIMO_step_ref; mimo_z as it starts."""
-    N = 4
-    mimo_x, mimo_o = (w[f"memory.{name}_share"].reshape(w.heads, N, -1).swapaxes(0, 1) for name in ("value", "read"))
-    v = w.split("value", x)[:, :, None] * mimo_x
-    y = mamba3_law(w, x, deviations, v) + w["memory.skip"].reshape(-1, 1) * v
-    y = y * silu(w.split("out_gate", x))[:, :, None]
-    return w("output", join((y * mimo_o).sum(2)))
 
 
 def rwkv6(w, x, deviations):

@@ -8,7 +8,7 @@ from . import attention, delta, sums, ttt
 
 LAYERS = {name: getattr(module, name) for module, names in {
     delta: "deltanet gated_delta gated_delta2 kda complex_kda comba delta_product precond_gated_delta precond_kda log_linear_gated_delta mom rwkv7",
-    sums: "gla simple_gla hgrn2 retnet mamba1 mamba2 mamba3 mamba3_mimo log_linear_attention longhorn_diagonal rwkv4 rwkv6 gsa raven mlstm slstm",
+    sums: "gla simple_gla hgrn2 retnet mamba1 mamba2 mamba3 log_linear_attention longhorn_diagonal rwkv4 rwkv6 gsa raven mlstm slstm",
     attention: "sliding_window rope qk_norm gated_attention attention_sink fox path path_fox deltaformer parallax wall memory_mosaics mesa "
                "linear_attention long_conv hyena h3",
     ttt: "ttt_linear ttt_mlp"}.items() for name in names.split()}
@@ -24,7 +24,6 @@ DEVIATIONS = {
     "log_linear_gated_delta": {"queries divided": "queries that are not divided"},
     "long_conv": {"a memory between projections": "without projections of values"},
     "mamba3": {"angles of every head": "angles that all heads share"},
-    "mamba3_mimo": {"angles of every head": "angles that all heads share"},
     "memory_mosaics": {"queries of their own": "keys that are the queries"},
     "mesa": {"no eps in conjugate gradients": "1e-5 in the divisors"},
     "mom": {"one router for all heads": "one router for all heads", "convolutions over all tokens": "tokens of one memory alone"},
@@ -59,9 +58,6 @@ SIZES = {
     "mamba2": [("state of 128", lambda C, H, K: 2 * narrow(C, H) * (C + 5))],
     "mamba3": [("state of 128", lambda C, H, K: narrow(C, H) * (2 * C + 2 + 2 * H + C // 4)),
                ("angles that all heads share", lambda C, H, K: (H - 1) * C // (8 * H) * C)],
-    "mamba3_mimo": [("state of 128", lambda C, H, K: narrow(C, H) * (8 * C + 2 + 8 * H + C // 4)),
-                    ("angles that all heads share", lambda C, H, K: (H - 1) * C // (8 * H) * C),
-                    ("a gate of every query", lambda C, H, K: -4 * 2 * C)],
     "memory_mosaics": [("keys that are the queries", lambda C, H, K: C * C), ("values that look at the token that follows", lambda C, H, K: -2 * H),
                        ("biases of its maps", lambda C, H, K: -3 * C)],
     "mom": [("own projections of keys", lambda C, H, K: -7 * (3 * C * C + 2 * C * H)), ("one router", lambda C, H, K: 8 * (H - 1) * C)],
